@@ -1,0 +1,114 @@
+// Flags, and which verb they go to.
+#include "cli/cli.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+namespace backbeat::cli {
+
+namespace {
+
+void add_model_flags(CLI::App& app, ModelOptions& o) {
+  app.add_option("--data", o.data, "8gaussians, 25gaussians, swissroll, fashion-mnist, or a directory of IDX files")
+      ->type_name("NAME|DIR");
+  app.add_option("--batch", o.batch, "samples a step (default: the original code's)")->type_name("N");
+  app.add_option("--penalty", o.penalty, "two-sided (default), one-sided or none")->type_name("KIND");
+  app.add_option("--lambda", o.lambda, "weight of the penalty (default: 10 for images, 0.1 for toys)")->type_name("X");
+  app.add_option("--critic-steps", o.critic_steps, "critic steps for each generator step (default 5)")->type_name("N");
+  app.add_option("--activation", o.activation, "of the toy: relu (default), leaky-relu or tanh")->type_name("NAME");
+  app.add_option("--optimizer", o.optimizer, "adam (default), sgd or rmsprop")->type_name("NAME");
+  app.add_option("--rate", o.rate, "learning rate")->type_name("X");
+  app.add_option("--momentum", o.momentum, "of sgd")->type_name("X");
+  app.add_option("--clip", o.clip, "clip weights to +-X after each step (rmsprop)")->type_name("X");
+  app.add_option("--precision", o.precision, "of products on a chip: default, high or highest (1, 3 or 6 passes)")
+      ->type_name("NAME");
+  app.add_option("--seed", o.seed, "fixes every random number (default 0)")->type_name("N");
+}
+
+void add_device_flags(CLI::App& app, DeviceOptions& o) {
+  app.add_option("--device", o.device, "cpu, reference or tpu")->type_name("NAME");
+  app.add_option("--chip", o.chip, "simulated chip: a name (see `backbeat chips`) or a TOML file; implies --device tpu")
+      ->type_name("NAME|FILE");
+  app.add_option("--set", o.settings, "change a number of the chip, for example mxu.rows=64 (repeatable)")
+      ->type_name("KEY=VALUE")->allow_extra_args(false)->take_all();
+  app.add_option("--threads", o.threads, "CPU threads (default: all cores); never changes a result")->type_name("N");
+  app.add_option("--passes", o.passes, "all (default), none, or a choice of dce,cse,fold,simplify")->type_name("LIST");
+  app.add_flag("--no-fusion", o.no_fusion, "one kernel an operation");
+  app.add_flag("--no-residency", o.no_residency, "every tensor goes through HBM");
+}
+
+void add_output_flags(CLI::App& app, OutputOptions& o) {
+  app.add_option("--json", o.json, "write the result for programs to a file, or - for standard output")->type_name("FILE|-");
+}
+
+// A parse error in one line: which verb, what was wrong.
+std::string one_line(const CLI::App& app, const CLI::ParseError& error) {
+  std::string verb = app.get_subcommands().empty() ? "" : " " + app.get_subcommands().front()->get_name();
+  std::string text = error.what();
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return "backbeat" + verb + ": " + text + " (see backbeat" + verb + " --help)";
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  CLI::App app{"Backbeat: a tensor engine with a chip you can see inside.\n"
+               "Trains on this machine's CPU or on a simulated TPU that computes the numbers and counts the cycles."};
+  app.name("backbeat");
+  app.require_subcommand(1);
+
+  TrainRequest train_request;
+  CLI::App* train_app = app.add_subcommand("train", "train a model for real; ends with the anatomy of a step");
+  train_app->add_option("model", train_request.model, "wgan-gp")->required()->type_name("MODEL");
+  train_app->add_option("--steps", train_request.steps, "outer iterations: generator steps (default 100)")->type_name("N");
+  train_app->add_option("--out", train_request.out, "directory for checkpoint, losses and pictures")->type_name("DIR");
+  train_app->add_flag("--resume", train_request.resume, "go on from the checkpoint in --out, or begin if there is none");
+  train_app->add_flag("--overwrite", train_request.overwrite, "begin anew even if --out holds a run");
+  train_app->add_option("--checkpoint-seconds", train_request.checkpoint_seconds, "time between checkpoints (default 20)")
+      ->type_name("S");
+  add_model_flags(*train_app, train_request.options);
+  add_device_flags(*train_app, train_request.device);
+  add_output_flags(*train_app, train_request.output);
+
+  AnatomyRequest anatomy_request;
+  CLI::App* anatomy_app = app.add_subcommand("anatomy", "where the time, bytes and memory of one step go");
+  anatomy_app->add_option("model", anatomy_request.model, "wgan-gp")->required()->type_name("MODEL");
+  anatomy_app->add_option("--step", anatomy_request.step, "critic (default), generator or iteration")->type_name("NAME");
+  anatomy_app->add_flag("--timing-only", anatomy_request.device.timing_only, "count the cycles without computing the numbers");
+  add_model_flags(*anatomy_app, anatomy_request.options);
+  add_device_flags(*anatomy_app, anatomy_request.device);
+  add_output_flags(*anatomy_app, anatomy_request.output);
+
+  std::string chip_name;
+  std::vector<std::string> chip_settings;
+  OutputOptions chips_output, devices_output;
+  CLI::App* chips_app = app.add_subcommand("chips", "what can be simulated; with a name, that chip explained");
+  chips_app->add_option("name", chip_name, "a chip's name or TOML file")->type_name("NAME|FILE");
+  chips_app->add_option("--set", chip_settings, "change a number first")->type_name("KEY=VALUE")->allow_extra_args(false)->take_all();
+  add_output_flags(*chips_app, chips_output);
+  CLI::App* devices_app = app.add_subcommand("devices", "what can run here");
+  add_output_flags(*devices_app, devices_output);
+
+  try {
+    app.parse(argc, argv);
+    if (train_app->parsed()) return train(train_request);
+    if (anatomy_app->parsed()) return anatomy(anatomy_request);
+    if (chips_app->parsed()) return chips(chip_name, chip_settings, chips_output);
+    return devices(devices_output);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    std::cerr << one_line(app, error) << '\n';
+    return 2;
+  } catch (const Error& error) {
+    std::cerr << error.what() << '\n';
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "backbeat: " << error.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace backbeat::cli

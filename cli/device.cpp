@@ -1,0 +1,126 @@
+// Choosing a device, and measuring a step on it.
+#include <omp.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/cli.hpp"
+#include "devices/tpu/tpu.hpp"
+#include "engine/host/instruction_set.hpp"
+#include "engine/io/file.hpp"
+#include "models/data/rng.hpp"
+#include "sim/chip.hpp"
+
+namespace backbeat::cli {
+
+ChosenDevice choose_device(const DeviceOptions& o, const std::string& fallback) {
+  if (o.threads < 0) fail("threads", "expected at least 1, got ", o.threads);
+  if (o.threads > 0) omp_set_num_threads(static_cast<int>(o.threads));
+  std::string name = o.device, chip_name = o.chip;
+  if (name.empty() && chip_name.empty()) (fallback == "cpu" ? name : chip_name) = fallback;
+  if (name.empty()) name = "tpu";
+  if (name != "tpu" && !chip_name.empty()) fail("device", "--chip ", chip_name, " needs the device tpu, got --device ", name);
+  if (name != "tpu" && !o.settings.empty()) fail("device", "--set changes a chip, but --device is ", name);
+  if (name == "cpu") return {make_cpu_device(), concat("cpu ", host::instruction_set())};
+  if (name == "reference") return {make_reference_device(), "reference"};
+  if (name != "tpu") fail("device", "unknown device '", name, "', expected cpu, reference or tpu");
+  sim::Chip chip = sim::load_chip(chip_name.empty() ? "tpu-v3" : chip_name);
+  sim::set(chip, o.settings);
+  std::string recipe = "tpu " + chip.name;
+  for (const std::string& setting : o.settings) recipe += ' ' + setting;
+  return {make_tpu_device(std::move(chip)), recipe};
+}
+
+namespace {
+
+std::vector<Array> random_inputs(const Program& program) {
+  std::vector<Array> inputs;
+  for (const Program::Port& port : program.inputs) {
+    const Node& node = program.tape[port.node];
+    Array value = Array::zeros(node.dtype, node.shape);
+    HostRandom random(0, static_cast<uint32_t>(inputs.size()), 0);
+    if (is_float(node.dtype))
+      for (int64_t i = 0; i < value.size(); ++i) value.set(i, random.uniform());
+    inputs.push_back(value);
+  }
+  return inputs;
+}
+
+void scale(Cost& cost, int64_t times) {
+  const auto scale_map = [&](auto& map) {
+    for (auto& [key, value] : map) value *= times;
+  };
+  cost.cycles *= times, cost.launch_cycles *= times;
+  for (EngineCost& e : cost.engines) e.busy *= times, e.stalled *= times, e.idle *= times;
+  for (NodeCost& n : cost.nodes) {
+    n.cycles *= times, n.flops *= times, n.flops_padded *= times;
+    scale_map(n.bytes), scale_map(n.busy), scale_map(n.stalls);
+  }
+  for (auto* view : {&cost.by_phase, &cost.by_order, &cost.by_scope, &cost.by_op})
+    for (CostRow& row : *view) {
+      row.nodes *= times, row.cycles *= times, row.removal_cycles *= times, row.flops *= times, row.flops_padded *= times;
+      scale_map(row.bytes), scale_map(row.stalls), scale_map(row.bound_by);
+    }
+}
+
+void add_view(std::vector<CostRow>& into, const std::vector<CostRow>& rows) {
+  for (const CostRow& row : rows) {
+    auto it = std::find_if(into.begin(), into.end(), [&](const CostRow& r) { return r.key == row.key; });
+    if (it == into.end()) {
+      into.push_back(row);
+      continue;
+    }
+    it->nodes += row.nodes, it->cycles += row.cycles, it->removal_cycles += row.removal_cycles;
+    it->flops += row.flops, it->flops_padded += row.flops_padded;
+    for (auto& [key, value] : row.bytes) it->bytes[key] += value;
+    for (auto& [key, value] : row.stalls) it->stalls[key] += value;
+    for (auto& [key, value] : row.bound_by) it->bound_by[key] += value;
+  }
+}
+
+// Programs that run one after another: times add, memory peaks do not.
+void append(Cost& total, const Cost& part) {
+  total.program += '+' + part.program;
+  total.cycles += part.cycles, total.launch_cycles += part.launch_cycles;
+  total.nodes.insert(total.nodes.end(), part.nodes.begin(), part.nodes.end());
+  for (size_t i = 0; i < total.engines.size() && i < part.engines.size(); ++i) {
+    total.engines[i].busy += part.engines[i].busy;
+    total.engines[i].stalled += part.engines[i].stalled;
+    total.engines[i].idle += part.engines[i].idle;
+  }
+  if (part.memory.hbm_peak_bytes > total.memory.hbm_peak_bytes) total.memory = part.memory;
+  add_view(total.by_phase, part.by_phase);
+  add_view(total.by_order, part.by_order);
+  add_view(total.by_scope, part.by_scope);
+  add_view(total.by_op, part.by_op);
+}
+
+}  // namespace
+
+Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& device, const DeviceOptions& o, StateStore& state) {
+  std::optional<Cost> total;
+  for (const auto& [program, times] : parts) {
+    const Program optimized = optimize(program, passes_from_text(o.passes));
+    const auto executable = device.compile(optimized, o.compile());
+    if (!o.timing_only) {
+      const std::vector<Array> inputs = random_inputs(optimized);
+      // A measured device is warmed up; a simulated one counts the same cycles each time.
+      for (int run = 0; run < (device.name() == "tpu" ? 1 : 3); ++run) executable->run(inputs, state);
+    }
+    Cost cost = executable->cost();
+    scale(cost, times);
+    if (total) append(*total, cost);
+    else total = std::move(cost);
+  }
+  return std::move(*total);
+}
+
+void print_text(const OutputOptions& output, const std::string& text) { (output.json == "-" ? std::cerr : std::cout) << text << std::flush; }
+
+void write_json(const OutputOptions& output, const std::string& json) {
+  if (output.json.empty()) return;
+  if (output.json == "-") std::cout << json << '\n' << std::flush;
+  else write_file_atomically("json", output.json, json + '\n');
+}
+
+}  // namespace backbeat::cli

@@ -1,0 +1,32 @@
+#include "devices/cpu/plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace backbeat::cpu {
+
+int64_t place(std::vector<Lifetime>& buffers) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::vector<size_t> placed;  // by offset
+  int64_t total = 0;
+  for (size_t i : order) {
+    Lifetime& b = buffers[i];
+    const int64_t size = (b.bytes + 63) / 64 * 64;
+    int64_t offset = 0;
+    for (size_t j : placed) {
+      const Lifetime& other = buffers[j];
+      if (other.last < b.first || b.last < other.first) continue;
+      if (other.offset >= offset + size) break;
+      offset = std::max(offset, other.offset + (other.bytes + 63) / 64 * 64);
+    }
+    b.offset = offset;
+    total = std::max(total, offset + size);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
+                                   [&](size_t x, size_t y) { return buffers[x].offset < buffers[y].offset; }), i);
+  }
+  return total;
+}
+
+}  // namespace backbeat::cpu

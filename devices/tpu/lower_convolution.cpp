@@ -1,0 +1,149 @@
+// Convolutions of every kind: forward, input gradients (dilated lhs, computed phase by phase), kernel gradients (batch and
+// features exchanged).
+#include <algorithm>
+#include <cmath>
+
+#include "devices/tpu/lowerer.hpp"
+#include "sim/kernels/kernels.hpp"
+
+namespace backbeat::tpu {
+
+void Lowerer::lower_convolution(const FusionGroup& group) {
+  const Node& n = node(group.head);
+  const ConvDims& dims = *std::get<std::shared_ptr<const ConvDims>>(n.attributes);
+  const NodeId lhs = n.operands[0], kernel = n.operands[1];
+  const Shape &l = node(lhs).shape, &w = node(kernel).shape;
+  const int64_t rank = dims.lhs.spatial.size();
+
+  sim::ConvolutionSpec spec;
+  spec.dtype = n.dtype;
+  spec.result = n.dtype;
+  spec.precision = dims.precision;
+  spec.groups = dims.feature_groups * dims.batch_groups;
+  spec.images = l[dims.lhs.batch] / dims.batch_groups;
+  spec.columns = w[dims.kernel.batch] / spec.groups;
+  const int64_t channels = l[dims.lhs.feature] / dims.feature_groups;
+
+  // Phases: every combination of the spatial dimensions' phases.
+  std::vector<std::pair<int64_t, int64_t>> phases = {{1, 1}};  // positions, taps
+  for (int64_t s = 0; s < rank; ++s) {
+    std::vector<std::pair<int64_t, int64_t>> next;
+    for (const auto& [positions, taps] : phases)
+      for (const sim::Taps& t : sim::phases_of(l[dims.lhs.spatial[s]], w[dims.kernel.spatial[s]], n.shape[dims.out.spatial[s]], dims.strides[s],
+                                               dims.pad_low[s], dims.lhs_dilation[s], dims.kernel_dilation[s]))
+        next.push_back({positions * t.outputs, taps * static_cast<int64_t>(t.kernel.size())});
+    phases = std::move(next);
+  }
+  const int64_t passes = n.dtype == DType::f32 ? passes_of(dims.precision) : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes)) : 1;
+  int64_t useful = 0, padded = 0;
+  for (const auto& [positions, taps] : phases) {
+    sim::ConvolutionPhase phase;
+    phase.positions = static_cast<double>(positions);
+    if (taps > 0) phase.k_tiles = sim::convolution_k_tiles(taps, channels, chip_.mxu.rows);
+    useful += positions * taps;
+    padded += ceil_div(positions * spec.images, chip_.vpu.sublanes) * chip_.vpu.sublanes * static_cast<int64_t>(phase.k_tiles.size()) * chip_.mxu.rows;
+    spec.phases.push_back(std::move(phase));
+  }
+  out_.flops[at(group.head)] = 2 * useful * spec.images * channels * spec.columns * spec.groups;
+  out_.flops_padded[at(group.head)] = 2 * passes * padded * ceil_div(spec.columns, chip_.mxu.columns) * chip_.mxu.columns * spec.groups;
+
+  // Layouts: features on the lanes. A streamed operand with its contracted dimension elsewhere goes through the XLU; a
+  // latched one with it on the lanes takes the dearer latch.
+  const auto long_spatial = [](const Shape& shape, const Dims& spatial) {
+    int64_t best = spatial.empty() ? -1 : spatial.back();
+    for (int64_t d : spatial)
+      if (best < 0 || shape[d] > shape[best]) best = d;
+    return best;
+  };
+  const auto second = [&](const Shape& shape, int64_t batch, const Dims& spatial) {
+    const int64_t s = long_spatial(shape, spatial);  // what pads less on the sublanes
+    const auto waste = [&](int64_t d) { return static_cast<double>(ceil_div(shape[d], chip_.vpu.sublanes) * chip_.vpu.sublanes) / static_cast<double>(shape[d]); };
+    return s >= 0 && waste(s) < waste(batch) ? s : batch;
+  };
+  // A narrow lhs is stored as small as it gets and turned in the kernel; a wide one has its features on the lanes.
+  const bool narrow = channels * 2 <= chip_.vpu.lanes && channels < l[dims.lhs.batch];
+  const Tiling l_best = narrow ? smallest(l, chip_) : Tiling{second(l, dims.lhs.batch, dims.lhs.spatial), dims.lhs.feature};
+  const Tiling w_best{dims.kernel.feature, dims.kernel.batch};
+  const int32_t l_tensor = out_.tensors[at(tensor_of(lhs))].laid_out ? tensor_of(lhs) : tensor_as(lhs, l_best, group.head);
+  int32_t w_tensor = out_.tensors[at(tensor_of(kernel))].laid_out ? tensor_of(kernel) : tensor_as(kernel, w_best, group.head);
+  const Tiling l_tiling = tiling_of(lhs);
+  Tiling w_tiling = tiling_of(kernel);
+  if (w_tiling.lane != dims.kernel.batch && w_tiling.lane != dims.kernel.feature && !is_line(w)) {
+    w_tensor = tensor_as(kernel, w_best, group.head);
+    w_tiling = w_best;
+  }
+  spec.lhs_vregs = std::max<int64_t>(1, out_.tensors[at(l_tensor)].vregs);
+  spec.kernel_vregs = std::max<int64_t>(1, out_.tensors[at(w_tensor)].vregs);
+  spec.turned_vregs = l_tiling.lane == dims.lhs.feature || is_line(l) ? 0 : static_cast<double>(spec.lhs_vregs);
+  spec.transposed_latch = !is_line(w) && w_tiling.lane == dims.kernel.feature && w[dims.kernel.batch] != 1;
+  const Tiling tiling{second(n.shape, dims.out.batch, dims.out.spatial), dims.out.feature};
+  spec.out_vregs = std::max<int64_t>(1, vregs(n.shape, tiling, chip_));
+
+  const auto plan = std::make_shared<sim::ConvolutionPlan>();
+  if (values_) *plan = sim::plan_convolution(dims, out_.values[at(lhs)].layout, out_.values[at(kernel)].layout, n.shape, n.dtype, chip_.mxu.rows);
+  spec.plan = plan;
+
+  Epilogue e = epilogue_of(group, tiling);
+  Work work;
+  work.name = "convolution";
+  work.head = group.head;
+  work.nodes = group.nodes();
+  for (NodeId id : work.nodes) work.weight.push_back(sim::slots_of(node(id).op, node(id).dtype, chip_));
+  work.reads = {l_tensor, w_tensor};
+  work.host_buffers = {buffer_of(lhs), buffer_of(kernel)};
+  for (NodeId id : e.outputs) define(id, tiling);
+  spec.head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
+  for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
+    const NodeId id = e.chain.inputs[i];
+    spec.epilogue.inputs.push_back({node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
+    if (id == group.head) continue;
+    work.reads.push_back(e.tensors[i]);
+    work.host_buffers.push_back(out_.values[at(id)].buffer);
+  }
+  const int32_t head = head_buffer(group, e);
+  if (spec.head_is_output) {
+    work.writes.push_back(tensor_of(group.head));
+    work.host_buffers.push_back(head);
+  }
+  for (NodeId id : e.chain.outputs) {
+    spec.epilogue.outputs.push_back(node(id).dtype);
+    work.writes.push_back(tensor_of(id));
+    work.host_buffers.push_back(out_.values[at(id)].buffer);
+  }
+  if (!spec.head_is_output) work.host_buffers.push_back(head);
+  spec.epilogue.work = e.work;
+  spec.epilogue.work.plan = e.plan;
+  spec.epilogue.lane_broadcasts = e.lane_broadcasts / static_cast<double>(spec.out_vregs);
+  count_chain_flops(group, spec.out_vregs);
+  if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
+
+  struct Ranked { double cycles; Tile tile; };
+  std::vector<Ranked> ranked;
+  int64_t tiles = 1;
+  for (const sim::ConvolutionPhase& p : spec.phases) tiles = std::max(tiles, static_cast<int64_t>(p.k_tiles.size()));
+  std::vector<int64_t> widths = {spec.columns};
+  for (int64_t width : {8, 4, 2, 1})
+    if (width * chip_.mxu.columns < spec.columns) widths.push_back(width * chip_.mxu.columns);
+  for (int64_t rows = 1; rows <= spec.images; rows *= 2)
+    for (int64_t width : widths)
+      for (int64_t depth : {1, 2, 4, 8, 16, 64})
+        for (bool order : {false, true}) {
+          if (depth > tiles || (order && (rows == 1 || width == spec.columns))) continue;
+          const int64_t images = ceil_div(spec.images, rows);
+          ranked.push_back({sim::convolution_estimate(spec, {images, width, depth, order}, chip_), {images, width, depth, order}});
+        }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.cycles < y.cycles; });
+  for (const Ranked& r : ranked) work.tiles.push_back(r.tile);
+  const sim::Chip& chip = chip_;
+  work.build = [spec, &chip](const Tile& t) { return sim::convolution_kernel(spec, {t.m, t.n, t.k, t.swap_order}, chip); };
+  std::string key = concat("convolution ", n.dtype, spec.images, ' ', spec.columns, ' ', spec.groups, ' ', spec.lhs_vregs, ' ', spec.kernel_vregs, ' ',
+                           spec.out_vregs, ' ', spec.turned_vregs, spec.transposed_latch, static_cast<int>(dims.precision), spec.head_is_output, ' ',
+                           e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
+  for (const auto& [positions, taps] : phases) key += concat(" p", positions, ',', taps, ',', channels);
+  for (const auto& i : spec.epilogue.inputs) key += concat(" i", i.dtype, i.head, i.full, i.vregs);
+  for (DType d : spec.epilogue.outputs) key += concat(" o", d);
+  work.signature = key;
+  add_work(std::move(work));
+}
+
+}  // namespace backbeat::tpu

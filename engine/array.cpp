@@ -1,0 +1,119 @@
+#include "engine/array.hpp"
+
+#include <cstdlib>
+
+namespace backbeat {
+
+namespace {
+struct Traits {
+  DType dtype;
+  const char* name;
+  int64_t size;
+};
+constexpr Traits traits[] = {{DType::f64, "f64", 8}, {DType::f32, "f32", 4}, {DType::bf16, "bf16", 2},
+                             {DType::i64, "i64", 8}, {DType::i32, "i32", 4}, {DType::u32, "u32", 4},
+                             {DType::boolean, "bool", 1}};
+
+template <class To, class From>
+To convert_element(From value) {
+  if constexpr (std::is_same_v<To, From>) return value;
+  else if constexpr (std::is_same_v<From, bf16>) return convert_element<To>(static_cast<float>(value));
+  else if constexpr (std::is_same_v<To, bf16>) return bf16(static_cast<float>(value));
+  else if constexpr (std::is_same_v<To, bool>) return value != From(0);
+  else return static_cast<To>(value);
+}
+}  // namespace
+
+int64_t size_of(DType dtype) { return traits[static_cast<size_t>(dtype)].size; }
+std::string_view name_of(DType dtype) { return traits[static_cast<size_t>(dtype)].name; }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
+
+DType dtype_from_name(std::string_view name) {
+  for (const Traits& t : traits)
+    if (name == t.name) return t.dtype;
+  fail("dtype", "unknown dtype '", name, "', expected f64, f32, bf16, i64, i32, u32 or bool");
+}
+
+Array::Array(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
+  for (int64_t d : shape)
+    if (d < 0) fail("array", "negative dimension in shape ", shape);
+  // Padded to the alignment, so that vector code may read a whole last register.
+  const size_t size = (static_cast<size_t>(bytes()) / alignment + 1) * alignment;
+  auto* raw = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
+  if (!raw) throw std::bad_alloc();
+  buffer_ = std::shared_ptr<std::byte>(raw, [](std::byte* p) { std::free(p); });
+}
+
+Array Array::zeros(DType dtype, const Shape& shape) {
+  Array a(dtype, shape);
+  std::memset(a.raw(), 0, static_cast<size_t>(a.bytes()));
+  return a;
+}
+
+Array Array::full(DType dtype, const Shape& shape, double value) {
+  Array a(dtype, shape);
+  visit(dtype, [&]<class T>() {
+    const T v = convert_element<T>(value);
+    T* out = a.data<T>();
+    for (int64_t i = 0, n = a.size(); i < n; ++i) out[i] = v;
+  });
+  return a;
+}
+
+double Array::at(int64_t i) const {
+  return visit(dtype_, [&]<class T>() -> double { return convert_element<double>(data<T>()[i]); });
+}
+
+void Array::set(int64_t i, double value) {
+  visit(dtype_, [&]<class T>() { data<T>()[i] = convert_element<T>(value); });
+}
+
+double Array::item() const {
+  if (size() != 1) fail("item", "expected one element, got shape ", shape_);
+  return at(0);
+}
+
+Array Array::clone() const {
+  Array a(dtype_, shape_);
+  std::memcpy(a.raw(), raw(), static_cast<size_t>(bytes()));
+  return a;
+}
+
+Array Array::converted(DType to) const {
+  if (to == dtype_) return *this;
+  Array out(to, shape_);
+  visit(dtype_, [&]<class From>() {
+    visit(to, [&]<class To>() {
+      const From* in = data<From>();
+      To* o = out.data<To>();
+      for (int64_t i = 0, n = size(); i < n; ++i) o[i] = convert_element<To>(in[i]);
+    });
+  });
+  return out;
+}
+
+Array Array::reshaped(const Shape& shape) const {
+  if (element_count(shape) != size()) fail("reshape", "cannot view ", dtype_, shape_, " as ", shape);
+  Array a = *this;
+  a.shape_ = shape;
+  return a;
+}
+
+void Array::check_dtype(DType asked) const {
+  if (asked != dtype_) fail("array", "holds ", dtype_, shape_, ", asked for ", asked);
+}
+
+bool bitwise_equal(const Array& a, const Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.bytes())) == 0;
+}
+
+std::ostream& operator<<(std::ostream& out, const Array& array) {
+  out << array.dtype() << array.shape() << " {";
+  const int64_t n = array.size(), shown = n > 12 ? 8 : n;
+  for (int64_t i = 0; i < shown; ++i) out << (i ? ", " : "") << array.at(i);
+  if (shown < n) out << ", ... " << array.at(n - 1);
+  return out << '}';
+}
+
+}  // namespace backbeat

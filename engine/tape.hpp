@@ -1,0 +1,109 @@
+// Tape: the Wengert list. Recording computes nothing; the list is the program that devices compile.
+#pragma once
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/primitive.hpp"
+
+namespace backbeat {
+
+using NodeId = int32_t;
+
+enum class Phase : uint8_t { forward, backward, second_backward, higher, update };
+std::string_view name_of(Phase phase);
+
+struct Node {
+  Op op = Op::constant;
+  std::vector<NodeId> operands;
+  Attributes attributes;
+  Shape shape;
+  DType dtype = DType::f32;
+  int order = 0;      // 0: the forward computation; see Tape::append
+  bool from_constants = false;  // no operand, however far back, is an input
+  int32_t scope = 0;  // index into Tape::scopes()
+};
+
+class Tape {
+ public:
+  Tape() : scopes_{""} {}
+
+  // Appends without checking shapes: the functions of ops.hpp do that. The node's order is the largest order among its
+  // operands; while grad differentiates a node of order k it is at least k + 1. Its scope is the innermost open Scope, or
+  // while grad runs that of the differentiated node.
+  NodeId append(Op op, std::vector<NodeId> operands, Attributes attributes, const Shape& shape, DType dtype);
+
+  // For passes: a node with its labels as they are, and an empty tape that knows the scopes of another.
+  NodeId push(Node node) { nodes_.push_back(std::move(node)); return size() - 1; }
+  static Tape with_scopes_of(const Tape& other) { Tape tape; tape.scopes_ = other.scopes_; return tape; }
+
+  const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
+  NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+
+  const std::vector<std::string>& scopes() const { return scopes_; }
+  const std::string& scope_of(NodeId id) const { return scopes_[static_cast<size_t>((*this)[id].scope)]; }
+  Phase phase_of(NodeId id) const;  // update under the scope "optimizer", else from the order
+  int32_t intern_scope(const std::string& path);
+
+  // While one is alive, what is recorded on the tape is labelled as the derivative of `node`. Used by grad.
+  class DerivativeOf {
+   public:
+    DerivativeOf(Tape& tape, NodeId node);
+    ~DerivativeOf();
+    DerivativeOf(const DerivativeOf&) = delete;
+    DerivativeOf& operator=(const DerivativeOf&) = delete;
+
+   private:
+    Tape& tape_;
+    int order_floor_;
+    int32_t scope_;
+  };
+
+ private:
+  std::deque<Node> nodes_;  // a deque, so that rules may hold a Node while they append
+  std::vector<std::string> scopes_;
+  int order_floor_ = 0;
+  int32_t derivative_scope_ = -1;
+};
+
+// Labels what this thread records while it is alive: Scope a("critic"); Scope b("dense_1") gives "critic/dense_1".
+class Scope {
+ public:
+  explicit Scope(const std::string& name);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  static const std::string& current();
+
+ private:
+  std::string outer_;
+};
+
+// A light handle to a node. The tape must outlive it.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Tape& tape, NodeId id) : tape_(&tape), id_(id) {}
+
+  bool defined() const { return tape_ != nullptr; }
+  Tape& tape() const { return *tape_; }
+  NodeId id() const { return id_; }
+  const Node& node() const { return (*tape_)[id_]; }
+  const Shape& shape() const { return node().shape; }
+  int64_t rank() const { return node().shape.size(); }
+  int64_t dim(int64_t axis) const { return node().shape[axis]; }
+  int64_t size() const { return element_count(node().shape); }
+  DType dtype() const { return node().dtype; }
+  bool operator==(const Tensor& other) const { return tape_ == other.tape_ && id_ == other.id_; }
+
+ private:
+  Tape* tape_ = nullptr;
+  NodeId id_ = -1;
+};
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // f32[2,3]
+std::ostream& operator<<(std::ostream& out, const Tape& tape);      // one line a node
+
+}  // namespace backbeat

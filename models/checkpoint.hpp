@@ -1,0 +1,21 @@
+// A run's state on disk: one safetensors file, written atomically, from which training goes on bit for bit.
+#pragma once
+#include <string>
+
+#include "engine/program.hpp"
+
+namespace backbeat {
+
+struct Checkpoint {
+  int64_t iteration = 0;  // outer iterations done
+  std::string recipe;     // everything that decides the numbers: model, data, batch, optimizer, seed, device, ...
+  StateStore state;
+};
+
+void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+Checkpoint load_checkpoint(const std::string& path);
+
+// The hash of these entries of the store, names and shapes included.
+std::string sha256_of(const StateStore& state, const std::vector<std::string>& names);
+
+}  // namespace backbeat

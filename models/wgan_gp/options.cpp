@@ -1,0 +1,70 @@
+#include "models/wgan_gp/options.hpp"
+
+namespace backbeat::wgan_gp {
+
+namespace {
+
+Optimizer optimizer_from(const ModelOptions& o) {
+  const auto refuse = [&](const char* flag, bool given) {
+    if (given) fail("optimizer", o.optimizer, " has no --", flag);
+  };
+  if (o.optimizer == "adam") {
+    refuse("momentum", o.momentum.has_value());
+    refuse("clip", o.clip.has_value());
+    Adam adam;
+    adam.rate = o.rate.value_or(adam.rate);
+    return adam;
+  }
+  if (o.optimizer == "sgd") {
+    refuse("clip", o.clip.has_value());
+    Sgd sgd;
+    sgd.rate = o.rate.value_or(sgd.rate), sgd.momentum = o.momentum.value_or(0);
+    return sgd;
+  }
+  if (o.optimizer == "rmsprop") {
+    refuse("momentum", o.momentum.has_value());
+    RmsProp rms;
+    rms.rate = o.rate.value_or(rms.rate), rms.clip = o.clip.value_or(0);
+    return rms;
+  }
+  fail("optimizer", "unknown optimizer '", o.optimizer, "', expected adam, sgd or rmsprop");
+}
+
+std::vector<std::pair<Program, int64_t>> programs(const ModelOptions& options, const std::string& step) {
+  const Model model(config_from(options));
+  std::vector<std::pair<Program, int64_t>> parts;
+  if (step == "critic") parts.emplace_back(model.critic_step(), 1);
+  if (step == "generator") parts.emplace_back(model.generator_step(), 1);
+  if (step == "iteration") {
+    parts.emplace_back(model.generate(model.config().batch), options.critic_steps);
+    parts.emplace_back(model.critic_step(), options.critic_steps);
+    parts.emplace_back(model.generator_step(), 1);
+  }
+  if (parts.empty()) fail("wgan-gp", "unknown step '", step, "', expected critic, generator or iteration");
+  return parts;
+}
+
+}  // namespace
+
+Config config_from(const ModelOptions& o) {
+  Config c;
+  if (!o.data.empty()) c.data = o.data;
+  c.batch = o.batch;
+  if (o.batch < 0) fail("wgan-gp", "the batch must be at least 1, got ", o.batch);
+  if (o.lambda) c.lambda = *o.lambda;
+  if (o.lambda && !(*o.lambda >= 0)) fail("wgan-gp", "lambda must be at least 0, got ", *o.lambda);
+  c.penalty = penalty_from_name(o.penalty);
+  if (!o.activation.empty()) c.activation = activation_from_name(o.activation);
+  c.precision = precision_from_name(o.precision);
+  c.optimizer = optimizer_from(o);
+  c.seed = o.seed;
+  return c;
+}
+
+RegisteredModel registered() {
+  return {"wgan-gp", "WGAN with gradient penalty (Gulrajani et al. 2017): toys in the plane, or 28x28 images",
+          {"critic", "generator", "iteration"}, programs,
+          [](const ModelOptions& options) { return Model(config_from(options)).initial_state(); }};
+}
+
+}  // namespace backbeat::wgan_gp

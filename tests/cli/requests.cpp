@@ -1,0 +1,145 @@
+// What a person types wrong, and what the program answers: one line, exit 2, nothing written.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "autodiff/grad.hpp"
+#include "cli/cli.hpp"
+#include "engine/ops.hpp"
+
+using namespace backbeat;
+
+namespace {
+
+struct Answer {
+  int status;
+  std::string out, err;
+};
+
+// Runs the command line in this process, with both streams caught.
+Answer backbeat_says(const std::vector<std::string>& words) {
+  std::vector<const char*> argv{"backbeat"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  std::ostringstream out, err;
+  std::streambuf* const old_out = std::cout.rdbuf(out.rdbuf());
+  std::streambuf* const old_err = std::cerr.rdbuf(err.rdbuf());
+  const int status = cli::run(static_cast<int>(argv.size()), argv.data());
+  std::cout.rdbuf(old_out);
+  std::cerr.rdbuf(old_err);
+  return {status, out.str(), err.str()};
+}
+
+std::filesystem::path scratch() {
+  return std::filesystem::temp_directory_path() / ("backbeat-requests-" + std::to_string(::getpid()));
+}
+
+std::string file(const std::string& name, const std::string& text) {
+  std::filesystem::create_directories(scratch());
+  const std::string path = (scratch() / name).string();
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// Models with the mistakes that a person makes, registered as a user's own would be.
+void register_mistaken_models() {
+  static const bool once = [] {
+    const auto add = [](const char* name, void (*step)(Recorder&)) {
+      register_model({name, "", {"critic"},
+                      [step](const ModelOptions&, const std::string&) {
+                        return std::vector<std::pair<Program, int64_t>>{{record("step", step), 1}};
+                      },
+                      [](const ModelOptions&) { return StateStore(); }});
+    };
+    add("detached", [](Recorder& r) {
+      const Tensor w = r.state("w", DType::f32, {2}), x = r.input("x", DType::f32, {3, 2});
+      const Tensor slope = stop_gradient(grad(sum(x * w), x));
+      r.output("g", grad(mean(square(norm(slope, {1}) - 1.0)), w));
+    });
+    add("outside", [](Recorder& r) {
+      const Tensor w = r.state("w", DType::f32, {2});
+      static Program other;
+      other = record("other", [](Recorder& inner) {
+        const Tensor x = inner.input("x", DType::f32, {3, 2});
+        inner.output("slope", grad(sum(square(x)), x));
+      });
+      const Tensor slope(other.tape, other.outputs[0].node);
+      r.output("g", grad(mean(square(norm(slope, {1}) - 1.0)) * sum(w), w));
+    });
+    add("unused", [](Recorder& r) {
+      const Tensor w = r.state("w", DType::f32, {2}), x = r.input("x", DType::f32, {3, 2});
+      r.output("g", grad(sum(x), w));
+    });
+    add("vector", [](Recorder& r) {
+      const Tensor x = r.input("x", DType::f32, {3, 2});
+      r.output("g", grad(square(x), x));
+    });
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace
+
+TEST_CASE("cli: a wrong request gets one line and exit 2") {
+  register_mistaken_models();
+  const std::string out = (scratch() / "run").string();
+  const std::string truncated = (scratch() / "images").string();
+  std::filesystem::create_directories(truncated);
+  std::ofstream(truncated + "/train-images-idx3-ubyte", std::ios::binary) << std::string("\0\0\x08\x03\0\0\0\x05\0\0\0\x1c\0\0\0\x1c!", 17);
+  std::ofstream(truncated + "/train-labels-idx1-ubyte", std::ios::binary) << std::string("\0\0\x08\x01\0\0\0\x05" "abcde", 13);
+
+  struct Row {
+    std::vector<std::string> words;
+    const char* says;
+  };
+  const Row rows[] = {
+      {{"anatomy", "detached"}, "[grad] y"},
+      {{"anatomy", "outside"}, "two tapes"},
+      {{"anatomy", "unused"}, "does not depend on x number 0"},
+      {{"anatomy", "vector"}, "[grad] y is f32[3,2]: expected a scalar, or a cotangent"},
+      {{"anatomy", "wgan-gp", "--batch", "1000000", "--timing-only"}, "does not fit"},
+      {{"anatomy", "wgan-gp", "--frobnicate"}, "--frobnicate"},
+      {{"anatomy", "wgan-pg"}, "unknown model 'wgan-pg', expected one of wgan-gp"},
+      {{"anatomy", "wgan-gp", "--step", "x"}, "unknown step 'x'"},
+      {{"anatomy", "wgan-gp", "--chip", "tpu-v33"}, "tpu-v33"},
+      {{"anatomy", "wgan-gp", "--chip", file("broken.toml", "name = \"x\"\n[mxu]\nrows = 0\n")}, "broken.toml:3"},
+      {{"anatomy", "wgan-gp", "--set", "mxu.rowz=3"}, "mxu.rowz"},
+      {{"anatomy", "wgan-gp", "--device", "gpu"}, "unknown device 'gpu'"},
+      {{"anatomy", "wgan-gp", "--device", "cpu", "--chip", "tpu-v3"}, "--chip"},
+      {{"anatomy", "wgan-gp", "--device", "cpu", "--timing-only"}, "--timing-only"},
+      {{"anatomy", "wgan-gp", "--precision", "double"}, "unknown precision 'double'"},
+      {{"anatomy", "wgan-gp", "--passes", "dce,xyz"}, "unknown pass 'xyz'"},
+      {{"train", "wgan-gp", "--penalty", "three-sided", "--out", out}, "unknown penalty 'three-sided'"},
+      {{"train", "wgan-gp", "--data", truncated, "--out", out}, "train-images-idx3-ubyte"},
+      {{"train", "wgan-gp", "--data", "9gaussians", "--out", out}, "9gaussians"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--batch", "-1", "--out", out}, "batch must be at least 1, got -1"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--steps", "x", "--out", out}, "--steps"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--optimizer", "adam", "--clip", "1", "--out", out}, "adam has no --clip"},
+      {{"train", "wgan-gp", "--resume"}, "--resume needs --out"},
+      {{"train"}, "MODEL"},
+      {{"fly"}, "fly"},
+      {{"chips", "nope"}, "nope"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.words.back());
+    const Answer answer = backbeat_says(row.words);
+    CHECK(answer.status == 2);
+    CHECK(answer.out == "");
+    CHECK_MESSAGE(answer.err.find(row.says) != std::string::npos, answer.err);
+    CHECK(std::count(answer.err.begin(), answer.err.end(), '\n') == 1);
+    CHECK(!std::filesystem::exists(out));
+  }
+  std::filesystem::remove_all(scratch());
+}
+
+TEST_CASE("cli: help, lists and a chip explained") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"}, {"train", "--help"}, {"anatomy", "--help"}, {"chips"}, {"chips", "tpu-v3"}, {"chips", "edu-8x8", "--json", "-"}, {"devices"}}) {
+    const Answer answer = backbeat_says(words);
+    CAPTURE(words.back());
+    CHECK(answer.status == 0);
+  }
+}
