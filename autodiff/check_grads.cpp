@@ -47,22 +47,24 @@ std::string report(const std::vector<GradCheck>& rows, double tolerance) {
   out.precision(12);
   out << "[check_grads] tolerance " << tolerance;
   for (const GradCheck& row : rows)
-    out << "; order " << row.order << ": analytic " << row.analytic << ", numeric " << row.numeric << ", relative error "
-        << row.relative_error << (row.relative_error <= tolerance ? "" : " (FAILED)");
+    out << "; order " << row.order << ": analytic " << row.analytic << ", numeric " << row.numeric
+        << ", relative error " << row.relative_error << (row.relative_error <= tolerance ? "" : " (FAILED)");
   return out.str();
 }
 
 }  // namespace
 
 std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f,
-                                   const std::vector<Array>& values, int order, const Evaluate& evaluate, double tolerance) {
+                                   const std::vector<Array>& values, int order, const Evaluate& evaluate,
+                                   double tolerance) {
   // The point z: the inputs and, behind them, the cotangent of f.
   std::vector<Array> point = values;
   std::vector<std::vector<Array>> directions(static_cast<size_t>(order));
 
   const Program program = record("check_grads", [&](Recorder& r) {
     std::vector<Tensor> z;
-    for (size_t i = 0; i < values.size(); ++i) z.push_back(r.input(concat("x", i), values[i].dtype(), values[i].shape()));
+    for (size_t i = 0; i < values.size(); ++i)
+      z.push_back(r.input(concat("x", i), values[i].dtype(), values[i].shape()));
     const Tensor y = f(z);
     if (y.dtype() != DType::f64) fail("check_grads", "expected f to compute in f64, got ", y);
     z.push_back(r.input("cotangent", DType::f64, y.shape()));
@@ -78,7 +80,8 @@ std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<
         if (grads[i].defined() && (grads[i].shape() != z[i].shape() || grads[i].dtype() != z[i].dtype()))
           fail("check_grads", "the gradient of ", z[i], " is ", grads[i], " in order ", k);
         v.push_back(r.input(concat("v", k, "_", i), z[i].dtype(), z[i].shape()));
-        directions[static_cast<size_t>(k - 1)].push_back(random_like(z[i].shape(), static_cast<uint32_t>(100 * k) + static_cast<uint32_t>(i)));
+        directions[static_cast<size_t>(k - 1)].push_back(
+            random_like(z[i].shape(), static_cast<uint32_t>(100 * k) + static_cast<uint32_t>(i)));
       }
       s = contract(r.tape(), grads, v);
       r.output(concat("s", k), s.value), r.output(concat("magnitude", k), s.magnitude);

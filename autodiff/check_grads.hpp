@@ -21,8 +21,9 @@ struct GradCheck {
 };
 
 // With z the inputs of f and a random cotangent w: s0 = sum(w * f), s1 = <v1, grad s0>, s2 = <v2, grad s1>, ..., each a
-// function of z. The check of order k compares s_k with the fourth-order central difference of s_(k-1) in the direction v_k.
-// Throws an Error that prints every row if one is off by more than the tolerance. The directions are the same in every run.
+// function of z. The check of order k compares s_k with the fourth-order central difference of s_(k-1) in the direction
+// v_k. Throws an Error that prints every row if one is off by more than the tolerance. The directions are the same in
+// every run.
 std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                    const std::vector<Array>& values, int order, const Evaluate& evaluate,
                                    double tolerance = 1e-6);

@@ -90,8 +90,8 @@ int train(const TrainRequest& request) {
   wgan_gp::Observer observer;
   observer.note = [&](const std::string& text) { print_text(request.output, text + "\n"); };
   observer.interrupted = [] { return interrupted != 0; };
+  observer.begin = [&](int64_t done) { progress = std::make_unique<Progress>(done, request.steps); };
   observer.iteration = [&](const wgan_gp::Losses& l) {
-    if (!progress) progress = std::make_unique<Progress>(l.iteration - 1, request.steps);
     progress->show(l.iteration, show(l, config.penalty != wgan_gp::Penalty::none));
   };
   const wgan_gp::TrainResult result = wgan_gp::train(model, *chosen.device, data, options, observer);

@@ -229,14 +229,15 @@ void Recording::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p) 
 
 void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolution& v) {
   const RefSpec& spec = current_.launch->kernel->refs()[static_cast<size_t>(x.index)];
-  if (v.turned_vregs > 0 && step.changed(x)) {
+  const Ref streamed = v.streams_kernel ? w : x;
+  if (v.turned_vregs > 0 && step.changed(streamed)) {
     Append turn = body(Kind::transpose, step.payer_);
     turn.part(xlu, v.turned_vregs * chip_.xlu.transpose_cycles_per_vreg)
         .part(vmem_load, v.turned_vregs / chip_.vmem.loads_per_cycle)
         .part(vmem_store, v.turned_vregs / chip_.vmem.stores_per_cycle)
         .latency(chip_.xlu.latency + 2 * chip_.vmem.latency);
-    read_all(turn, slots(x));
-    turn.write(slots(x).first);
+    read_all(turn, slots(streamed));
+    turn.write(slots(streamed).first);
   }
   begin_sums(c, v.accumulate);
   const double passes = spec.array.dtype == DType::bf16 || v.pass >= 0 ? 1
@@ -247,15 +248,19 @@ void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolutio
     for (const ConvolutionPhase& phase : *v.phases) {
       if (phase.k_tiles.empty()) continue;
       const double rows = phase.positions * static_cast<double>(v.images);
-      array_product(step.payer_, slots(c), slots(x), slots(w), rows, v.columns, phase.k_tiles, passes, v.accumulate, v.transposed_latch,
-                    share);
+      if (v.streams_kernel)
+        array_product(step.payer_, slots(c), slots(w), slots(x), static_cast<double>(v.columns), static_cast<int64_t>(std::ceil(rows)),
+                      phase.k_tiles, passes, v.accumulate, v.transposed_latch, share);
+      else
+        array_product(step.payer_, slots(c), slots(x), slots(w), rows, v.columns, phase.k_tiles, passes, v.accumulate, v.transposed_latch,
+                      share, v.packs_result);
     }
 }
 
 // m rows stream through the weights of each tile of n and of k. Column tiles are dealt over the matrix units; what is left
 // over is split by rows. Partial sums of one tile stay on one unit, so they add up in order without waiting.
 void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n, const std::vector<int64_t>& k_tiles,
-                              double passes, bool accumulate, bool transposed_latch, double register_share) {
+                              double passes, bool accumulate, bool transposed_latch, double register_share, bool packs_result) {
   const int64_t units = chip_.mxu.count, columns = chip_.mxu.columns;
   const double sublanes = static_cast<double>(chip_.vpu.sublanes), lanes = static_cast<double>(chip_.vpu.lanes);
   const int64_t tiles = (n + columns - 1) / columns;
@@ -307,7 +312,8 @@ void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, 
           product.part(mxu(s.unit), row_registers * sublanes / chip_.mxu.rows_per_cycle).part(vmem_load, loads / chip_.vmem.loads_per_cycle);
           if (stores > 0) product.part(vmem_store, stores / chip_.vmem.stores_per_cycle);
           if (adds > 0) product.part(vpu, adds / static_cast<double>(chip_.vpu.alus));
-          product.latency(drain);
+          if (packs_result && last) product.part(xlu, result * chip_.xlu.transpose_cycles_per_vreg);
+          product.latency(drain + (packs_result && last ? chip_.xlu.latency : 0));
           product.read(weights);
           read_all(product, a);
           const Slot sums = c.first + static_cast<Slot>(c.count > 1 ? s.unit : 0);

@@ -77,8 +77,10 @@ struct Convolution {
   Precision precision = Precision::standard;
   int64_t images = 1, columns = 1;  // of this block: lhs batch entries, output features
   int64_t groups = 1;
-  bool transposed_latch = false;    // input features lie on the lanes of the kernel
-  double turned_vregs = 0;          // registers of the lhs that the XLU has to turn in this block
+  bool streams_kernel = false;      // positions are latched and output features streamed: for few features
+  bool transposed_latch = false;    // the contracted dimension lies on the lanes of what is latched
+  double turned_vregs = 0;          // registers of what is streamed that the XLU has to turn in this block
+  bool packs_result = false;        // features are few: the XLU packs positions onto the lanes
   const std::vector<ConvolutionPhase>* phases = nullptr;
   std::shared_ptr<const ConvolutionPlan> plan{};
 };

@@ -16,7 +16,7 @@ std::vector<std::string> engine_names(const Chip& chip) {
 }
 
 std::string_view name_of(Cause cause) {
-  constexpr const char* names[] = {"", "engine", "issue", "hbm", "weights", "operands", "buffers"};
+  constexpr const char* names[] = {"", "engine", "issue", "hbm", "weights", "operands", "buffers", "ports"};
   return names[static_cast<size_t>(cause)];
 }
 
@@ -170,7 +170,7 @@ Times simulate(const Stream& stream, const Chip& chip, const Scaling& scaling) {
       for (int p = 1; p < i.parts && binding < 0; ++p)
         if (at(free_at, part[p].engine) == start) {
           binding = at(on_engine, part[p].engine);
-          cause = part[p].engine == hbm ? Cause::hbm : Cause::buffers;
+          cause = part[p].engine == hbm ? Cause::hbm : Cause::ports;
         }
     }
     t.waited_for[n] = binding;
@@ -180,7 +180,8 @@ Times simulate(const Stream& stream, const Chip& chip, const Scaling& scaling) {
     for (int p = 0; p < i.parts; ++p) {
       EngineCost& engine = t.engines[static_cast<size_t>(part[p].engine)];
       const Cycles free = at(free_at, part[p].engine);
-      const Cycles stalled = start - std::max(free, std::min(start, issue));
+      // A step that waits for the body before it has not been asked for yet.
+      const Cycles stalled = i.kind == Kind::step ? 0 : start - std::max(free, std::min(start, issue));
       engine.busy += occupancy(p);
       engine.stalled += stalled;
       if (p == 0) t.stalled[n] = stalled;

@@ -82,7 +82,10 @@ struct Scaling {
   std::vector<double> by_label, by_engine;
 };
 
-enum class Cause : uint8_t { none, engine, issue, hbm, weights, operands, buffers };
+// engine: its own work before it; issue: the step was not open yet; hbm: data on its way; weights: a latch; operands: results
+// of other engines; buffers: its destination was still read; ports: another engine that it needs as well was busy.
+enum class Cause : uint8_t { none, engine, issue, hbm, weights, operands, buffers, ports };
+constexpr int cause_count = 8;
 std::string_view name_of(Cause cause);  // "issue", "hbm", ...; an engine's own work has none
 
 // When everything happened.

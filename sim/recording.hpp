@@ -79,7 +79,7 @@ class Recording {
   void convolve(const Step& step, Ref c, Ref x, Ref w, const Convolution& convolution);
   void begin_sums(Ref c, bool accumulate);
   void array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n, const std::vector<int64_t>& k_tiles, double passes,
-                     bool accumulate, bool transposed_latch, double register_share);
+                     bool accumulate, bool transposed_latch, double register_share, bool packs_result = false);
   void vector(const Step& step, const VectorWork& work, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs);
   void reduce(const Step& step, Ref out, Ref in, const ReduceWork& work);
   void transpose(const Step& step, Ref out, Ref in);

@@ -30,7 +30,7 @@ Array products(const Array& lhs, const Array& rhs, const Shape& shape, const Dot
   Array result = Array::zeros(dtype_of<T>(), shape);
   if (result.size() == 0 || depth == 0) return result;
   const int64_t rows = lhs.size() / (batches * depth), columns = rhs.size() / (batches * depth);
-  const Array a = arranged(lhs, dims.lhs_batch, dims.lhs_contracting, true);    // [batch, row, depth]
+  const Array a = arranged(lhs, dims.lhs_batch, dims.lhs_contracting, true);   // [batch, row, depth]
   const Array b = arranged(rhs, dims.rhs_batch, dims.rhs_contracting, false);  // [batch, depth, column]
   const T* x = a.data<T>();
   const T* y = b.data<T>();
@@ -104,7 +104,8 @@ Array correlation(const Array& lhs, const Array& kernel, const Shape& shape, con
     for (int64_t n = 0; n < batches; ++n)
       for (int64_t o = 0; o < outputs; ++o) {
         const int64_t feature_group = o / (outputs / d.feature_groups), batch_group = o / (outputs / d.batch_groups);
-        const T* sample = x + (batch_group * batches + n) * xs[d.lhs.batch] + feature_group * inputs * xs[d.lhs.feature];
+        const T* sample =
+            x + (batch_group * batches + n) * xs[d.lhs.batch] + feature_group * inputs * xs[d.lhs.feature];
         const T* weights = w + o * ws[d.kernel.batch];
         T total = 0;
         for (int64_t f = 0; f < inputs; ++f)
@@ -136,7 +137,8 @@ Array rng_bit_generator(const Array& key, const Shape& shape) {
   const int64_t samples = shape[0], words = samples == 0 ? 0 : result.size() / samples;
   for (int64_t i = 0; i < samples; ++i)
     for (int64_t w = 0; w < words; ++w) {
-      const auto four = philox4x32({static_cast<uint32_t>(w / 4), k[4] + static_cast<uint32_t>(i), k[3], k[1]}, {k[0], k[2]});
+      const auto four =
+          philox4x32({static_cast<uint32_t>(w / 4), k[4] + static_cast<uint32_t>(i), k[3], k[1]}, {k[0], k[2]});
       result.data<uint32_t>()[i * words + w] = four[static_cast<size_t>(w % 4)];
     }
   return result;

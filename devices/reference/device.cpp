@@ -34,7 +34,9 @@ Array evaluate(const Node& node, reference::Operands x) {
 class ReferenceExecutable : public Executable {
  public:
   explicit ReferenceExecutable(const Program& program)
-      : program_(program), last_use_(static_cast<size_t>(program.tape.size()), unused), nanoseconds_(last_use_.size(), 0) {
+      : program_(program),
+        last_use_(static_cast<size_t>(program.tape.size()), unused),
+        nanoseconds_(last_use_.size(), 0) {
     // Walking back, the first user met is the last; what no live node uses is dead and not computed.
     for (NodeId root : program_.roots()) last_use_[static_cast<size_t>(root)] = program_.tape.size();
     for (NodeId id = program_.tape.size() - 1; id >= 0; --id)
@@ -67,7 +69,8 @@ class ReferenceExecutable : public Executable {
 
     // Copies: an output may share its buffer with an input, a constant or another output.
     std::vector<Array> outputs;
-    for (const Program::Port& port : program_.outputs) outputs.push_back(values[static_cast<size_t>(port.node)].clone());
+    for (const Program::Port& port : program_.outputs)
+      outputs.push_back(values[static_cast<size_t>(port.node)].clone());
     for (const Program::State& s : program_.states)
       if (s.write) state.set(s.name, values[static_cast<size_t>(*s.write)].clone());
     return outputs;

@@ -82,7 +82,7 @@ void binary_integer(Op op, const X& a, const X& b, Out& out) {
     case Op::divide: xt::noalias(out) = each(quotient, a, b); return;
     case Op::maximum: xt::noalias(out) = each(larger<I>, a, b); return;
     case Op::minimum: xt::noalias(out) = each(smaller<I>, a, b); return;
-    case Op::shift_right_logical: xt::noalias(out) = each(+[](I x, I bits) { return bits < 32 ? x >> bits : 0; }, a, b); return;
+    case Op::shift_right_logical: xt::noalias(out) = each(+[](I x, I n) { return n < 32 ? x >> n : 0; }, a, b); return;
     default: fail("reference", op, " is no operation on two integer operands");
   }
 }
@@ -92,8 +92,11 @@ Array arithmetic(const Node& node, const Array& a, const Array* b, DType dtype) 
   Array result(dtype, node.shape);
   const auto x = view<T>(a);
   auto out = view<T>(result);
-  if constexpr (std::is_same_v<T, Integer>) b ? binary_integer(node.op, x, view<T>(*b), out) : unary_integer(node.op, x, out);
-  else b ? binary<T>(node.op, x, view<T>(*b), out) : unary<T>(node.op, x, out);
+  if constexpr (std::is_same_v<T, Integer>) {
+    b ? binary_integer(node.op, x, view<T>(*b), out) : unary_integer(node.op, x, out);
+  } else {
+    b ? binary<T>(node.op, x, view<T>(*b), out) : unary<T>(node.op, x, out);
+  }
   return result;
 }
 
@@ -159,7 +162,8 @@ Array elementwise(const Node& node, Operands x) {
   const Array* second = wide.size() > 1 ? &wide[1] : nullptr;
   const auto compute = [&]<class T>() {
     if (selects) return selection<T>(x[0], wide[0], wide[1], dtype);
-    if (node.op == Op::compare) return comparison<T>(std::get<Direction>(node.attributes), wide[0], wide[1], node.shape);
+    if (node.op == Op::compare)
+      return comparison<T>(std::get<Direction>(node.attributes), wide[0], wide[1], node.shape);
     return arithmetic<T>(node, wide[0], second, dtype);
   };
   const Array result = dtype == DType::f64   ? compute.template operator()<double>()

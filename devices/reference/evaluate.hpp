@@ -1,4 +1,5 @@
-// One node's value from its operands' values: what the reference device is made of. bf16 computes in f32 and rounds once.
+// One node's value from its operands' values: what the reference device is made of. bf16 computes in f32 and rounds
+// once.
 #pragma once
 #include <span>
 

@@ -23,7 +23,8 @@ Array gathered(const Array& x, const Numbers& from, const Shape& shape) {
   const auto* source = static_cast<const std::byte*>(x.raw());
   auto* target = static_cast<std::byte*>(result.raw());
   for (size_t i = 0; i < from.size(); ++i)
-    if (from.data()[i] >= 0) std::memcpy(target + i * width, source + static_cast<size_t>(from.data()[i]) * width, width);
+    if (from.data()[i] >= 0)
+      std::memcpy(target + i * width, source + static_cast<size_t>(from.data()[i]) * width, width);
   return result;
 }
 
@@ -82,7 +83,8 @@ Array concatenate(Operands parts, DType dtype, const Shape& shape, int64_t axis)
   for (const Array& part : parts) {
     const int64_t run = before == 0 ? 0 : part.bytes() / before, whole = before == 0 ? 0 : result.bytes() / before;
     for (int64_t i = 0; i < before; ++i)
-      std::memcpy(target + i * whole + offset, static_cast<const std::byte*>(part.raw()) + i * run, static_cast<size_t>(run));
+      std::memcpy(target + i * whole + offset, static_cast<const std::byte*>(part.raw()) + i * run,
+                  static_cast<size_t>(run));
     offset += run;
   }
   return result;

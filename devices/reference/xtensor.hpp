@@ -23,12 +23,16 @@ auto view(T* data, const Shape& shape) {
   return xt::adapt(data, static_cast<size_t>(element_count(shape)), xt::no_ownership(), xshape(shape));
 }
 template <class T>
-auto view(const Array& array) { return view(array.data<T>(), array.shape()); }
+auto view(const Array& array) {
+  return view(array.data<T>(), array.shape());
+}
 template <class T>
-auto view(Array& array) { return view(array.data<T>(), array.shape()); }
+auto view(Array& array) {
+  return view(array.data<T>(), array.shape());
+}
 
-// A scalar function applied to every element. Function pointers share one instantiation; xtensor's own exp, log, ... would
-// be xsimd's approximations where the C++ library's functions are wanted.
+// A scalar function applied to every element. Function pointers share one instantiation; xtensor's own exp, log, ...
+// would be xsimd's approximations where the C++ library's functions are wanted.
 template <class R, class... T, class... X>
 auto each(R (*function)(T...), X&&... x) {
   return xt::make_lambda_xfunction(std::move(function), std::forward<X>(x)...);

@@ -96,7 +96,7 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
   // Sums by label, then split among the label's nodes to the last unit.
   const std::vector<std::string> names = sim::engine_names(chip);
   const size_t labels = stream.labels.size(), engines = names.size();
-  constexpr size_t causes = 7;
+  constexpr size_t causes = sim::cause_count;
   std::vector<Cycles> busy(labels * engines, 0), stalls(labels * causes, 0);
   std::vector<int64_t> hbm_bytes(labels, 0), vmem_bytes(labels, 0);
   std::vector<Cycles> work(labels, 0);                       // all engine cycles, by label

@@ -35,18 +35,19 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
     phases = std::move(next);
   }
   const int64_t passes = n.dtype == DType::f32 ? passes_of(dims.precision) : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes)) : 1;
-  int64_t useful = 0, padded = 0;
+  int64_t useful = 0, padded = 0, padded_swapped = 0;
   for (const auto& [positions, taps] : phases) {
     sim::ConvolutionPhase phase;
     phase.positions = static_cast<double>(positions);
     if (taps > 0) phase.k_tiles = sim::convolution_k_tiles(taps, channels, chip_.mxu.rows);
     useful += positions * taps;
-    padded += ceil_div(positions * spec.images, chip_.vpu.sublanes) * chip_.vpu.sublanes * static_cast<int64_t>(phase.k_tiles.size()) * chip_.mxu.rows;
+    const auto tiles = static_cast<int64_t>(phase.k_tiles.size());
+    const int64_t rows = positions * spec.images, sublanes = chip_.vpu.sublanes, width = chip_.mxu.columns;
+    padded += ceil_div(rows, sublanes) * sublanes * ceil_div(spec.columns, width) * width * tiles * chip_.mxu.rows;
+    padded_swapped += ceil_div(spec.columns, sublanes) * sublanes * ceil_div(rows, width) * width * tiles * chip_.mxu.rows;
     spec.phases.push_back(std::move(phase));
   }
   out_.flops[at(group.head)] = 2 * useful * spec.images * channels * spec.columns * spec.groups;
-  out_.flops_padded[at(group.head)] = 2 * passes * padded * ceil_div(spec.columns, chip_.mxu.columns) * chip_.mxu.columns * spec.groups;
-
   // Layouts: features on the lanes. A streamed operand with its contracted dimension elsewhere goes through the XLU; a
   // latched one with it on the lanes takes the dearer latch.
   const auto long_spatial = [](const Shape& shape, const Dims& spatial) {
@@ -61,7 +62,7 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
     return s >= 0 && waste(s) < waste(batch) ? s : batch;
   };
   // A narrow lhs is stored as small as it gets and turned in the kernel; a wide one has its features on the lanes.
-  const bool narrow = channels * 2 <= chip_.vpu.lanes && channels < l[dims.lhs.batch];
+  const bool narrow = channels * 4 <= chip_.vpu.lanes;
   const Tiling l_best = narrow ? smallest(l, chip_) : Tiling{second(l, dims.lhs.batch, dims.lhs.spatial), dims.lhs.feature};
   const Tiling w_best{dims.kernel.feature, dims.kernel.batch};
   const int32_t l_tensor = out_.tensors[at(tensor_of(lhs))].laid_out ? tensor_of(lhs) : tensor_as(lhs, l_best, group.head);
@@ -74,9 +75,36 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   }
   spec.lhs_vregs = std::max<int64_t>(1, out_.tensors[at(l_tensor)].vregs);
   spec.kernel_vregs = std::max<int64_t>(1, out_.tensors[at(w_tensor)].vregs);
-  spec.turned_vregs = l_tiling.lane == dims.lhs.feature || is_line(l) ? 0 : static_cast<double>(spec.lhs_vregs);
-  spec.transposed_latch = !is_line(w) && w_tiling.lane == dims.kernel.feature && w[dims.kernel.batch] != 1;
-  const Tiling tiling{second(n.shape, dims.out.batch, dims.out.spatial), dims.out.feature};
+  const bool lhs_contracts_lanes = l_tiling.lane == dims.lhs.feature || is_line(l);
+  const bool kernel_contracts_lanes = !is_line(w) && w_tiling.lane == dims.kernel.feature && w[dims.kernel.batch] != 1;
+  // Features are streamed past latched positions where that is clearly faster: when they are few.
+  const auto array_cycles = [&](bool streams_kernel) {
+    const bool dear = streams_kernel ? lhs_contracts_lanes : kernel_contracts_lanes;
+    const double latch = static_cast<double>(chip_.mxu.rows) / (dear ? chip_.mxu.transposed_latch_rows_per_cycle : chip_.mxu.latch_rows_per_cycle);
+    double cycles = 0;
+    for (const sim::ConvolutionPhase& phase : spec.phases) {
+      const double positions = phase.positions * static_cast<double>(spec.images), features = static_cast<double>(spec.columns);
+      const double streamed = (streams_kernel ? features : positions) / chip_.mxu.rows_per_cycle;
+      const double tiles = std::ceil((streams_kernel ? positions : features) / static_cast<double>(chip_.mxu.columns));
+      cycles += static_cast<double>(phase.k_tiles.size()) * tiles * std::max(latch, streamed);
+    }
+    return cycles / static_cast<double>(chip_.mxu.count);
+  };
+  spec.streams_kernel = array_cycles(true) < 0.7 * array_cycles(false);
+  out_.flops_padded[at(group.head)] = 2 * passes * (spec.streams_kernel ? padded_swapped : padded) * spec.groups;
+  if (spec.streams_kernel) {
+    spec.turned_vregs = kernel_contracts_lanes || is_line(w) ? 0 : static_cast<double>(spec.kernel_vregs);
+    spec.transposed_latch = lhs_contracts_lanes;
+  } else {
+    spec.turned_vregs = lhs_contracts_lanes ? 0 : static_cast<double>(spec.lhs_vregs);
+    spec.transposed_latch = kernel_contracts_lanes;
+  }
+  // A narrow result, too, is stored as small as it gets; the XLU packs what the array gives, a few lanes of each register.
+  Tiling tiling{second(n.shape, dims.out.batch, dims.out.spatial), dims.out.feature};
+  if (spec.columns * 4 <= chip_.vpu.lanes && !same(n.shape, tiling, smallest(n.shape, chip_))) {
+    tiling = smallest(n.shape, chip_);
+    spec.packs_result = !spec.streams_kernel && tiling.lane != dims.out.feature;
+  }
   spec.out_vregs = std::max<int64_t>(1, vregs(n.shape, tiling, chip_));
 
   const auto plan = std::make_shared<sim::ConvolutionPlan>();
@@ -137,7 +165,7 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   const sim::Chip& chip = chip_;
   work.build = [spec, &chip](const Tile& t) { return sim::convolution_kernel(spec, {t.m, t.n, t.k, t.swap_order}, chip); };
   std::string key = concat("convolution ", n.dtype, spec.images, ' ', spec.columns, ' ', spec.groups, ' ', spec.lhs_vregs, ' ', spec.kernel_vregs, ' ',
-                           spec.out_vregs, ' ', spec.turned_vregs, spec.transposed_latch, static_cast<int>(dims.precision), spec.head_is_output, ' ',
+                           spec.out_vregs, ' ', spec.turned_vregs, spec.transposed_latch, spec.packs_result, spec.streams_kernel, static_cast<int>(dims.precision), spec.head_is_output, ' ',
                            e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
   for (const auto& [positions, taps] : phases) key += concat(" p", positions, ',', taps, ',', channels);
   for (const auto& i : spec.epilogue.inputs) key += concat(" i", i.dtype, i.head, i.full, i.vregs);

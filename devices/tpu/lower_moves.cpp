@@ -5,31 +5,42 @@
 
 namespace backbeat::tpu {
 
+// Is a reversed array read only as the kernel of convolutions, whose taps are what is reversed?
+bool Lowerer::reverses_taps(NodeId id) const {
+  if (kept_[at(id)]) return false;
+  for (NodeId user = id + 1; user < tape_.size(); ++user) {
+    if (!out_.fusion.live[at(user)]) continue;
+    const Node& u = node(user);
+    for (size_t i = 0; i < u.operands.size(); ++i) {
+      if (u.operands[i] != id) continue;
+      if (u.op != Op::convolution || i != 1) return false;
+      const ConvDims& dims = *std::get<std::shared_ptr<const ConvDims>>(u.attributes);
+      for (int64_t axis : std::get<Dims>(node(id).attributes))
+        if (!dims.kernel.spatial.contains(axis)) return false;
+    }
+  }
+  return true;
+}
+
 void Lowerer::lower_move(NodeId id) {
   const Node& n = node(id);
-  // A reversed convolution kernel is only another order of the taps: nothing moves on the chip, and the host reads backwards.
+  // Reversing dimensions that lie neither on lanes nor on sublanes is only another order of addresses, and a reversed
+  // convolution kernel another order of taps: nothing moves on the chip, and the host reads backwards.
   if (n.op == Op::reverse) {
-    bool taps_only = !kept_[at(id)];
-    for (NodeId user = id + 1; user < tape_.size() && taps_only; ++user) {
-      if (!out_.fusion.live[at(user)]) continue;
-      const Node& u = node(user);
-      for (size_t i = 0; i < u.operands.size(); ++i) {
-        if (u.operands[i] != id) continue;
-        taps_only = u.op == Op::convolution && i == 1;
-        if (!taps_only) break;
-        const ConvDims& dims = *std::get<std::shared_ptr<const ConvDims>>(u.attributes);
-        for (int64_t axis : std::get<Dims>(n.attributes)) taps_only = taps_only && dims.kernel.spatial.contains(axis);
+    const Dims& axes = std::get<Dims>(n.attributes);
+    const NodeId from = n.operands[0];
+    const int32_t t = tensor_of(from);
+    const Tiling tiling = tiling_of(from);
+    bool addresses = out_.tensors[at(t)].laid_out && !is_line(n.shape);
+    for (int64_t axis : axes) addresses = addresses && axis != tiling.lane && axis != tiling.sublane;
+    if (addresses || reverses_taps(id)) {
+      sim::Layout view = out_.values[at(from)].layout;
+      for (int64_t axis : axes) {
+        view.offset += (view.shape[axis] - 1) * view.strides[axis];
+        view.strides[axis] = -view.strides[axis];
       }
-    }
-    sim::Layout view = out_.values[at(n.operands[0])].layout;
-    for (int64_t axis : std::get<Dims>(n.attributes)) {
-      view.offset += (view.shape[axis] - 1) * view.strides[axis];
-      view.strides[axis] = -view.strides[axis];
-    }
-    if (taps_only) {
-      out_.values[at(id)] = {buffer_of(n.operands[0]), view};
-      const int32_t t = tensor_of(n.operands[0]);
-      set_view(id, t, tiling_of(n.operands[0]));
+      out_.values[at(id)] = {buffer_of(from), view};
+      set_view(id, t, tiling);
       out_.tensors[at(t)].laid_out = true;
       return;
     }

@@ -55,6 +55,7 @@ class Lowerer {
   void lower_matvec(const FusionGroup& group, const DotDims& dims);
   void lower_convolution(const FusionGroup& group);
   void lower_move(NodeId id);
+  bool reverses_taps(NodeId id) const;
   void lower_random(NodeId id);
 
   // The epilogue of a product: what its kernel needs beside the product itself.

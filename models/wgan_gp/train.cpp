@@ -75,6 +75,7 @@ class Run {
 
   TrainResult go() {
     result_.resumed_at = done_;
+    observer_.begin(done_);
     auto last_save = std::chrono::steady_clock::now();
     while (done_ < options_.iterations && !result_.interrupted) {
       iterate();

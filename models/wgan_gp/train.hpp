@@ -30,6 +30,7 @@ struct Losses {
 };
 
 struct Observer {
+  std::function<void(int64_t done)> begin = [](int64_t) {};  // compiled, and about to go on after `done` iterations
   std::function<void(const Losses&)> iteration = [](const Losses&) {};
   std::function<void(const std::string&)> note = [](const std::string&) {};
   std::function<bool()> interrupted = [] { return false; };

@@ -70,7 +70,9 @@ Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& b
     v.columns = std::min(block.columns, spec.columns - s.index(j) * block.columns);
     v.groups = spec.groups;
     v.transposed_latch = spec.transposed_latch;
-    v.turned_vregs = spec.turned_vregs / static_cast<double>(rows);
+    v.streams_kernel = spec.streams_kernel;
+    v.turned_vregs = spec.turned_vregs / static_cast<double>(spec.streams_kernel ? columns * depth : rows);
+    v.packs_result = spec.packs_result && s.last(2) && s.last(3);
     v.phases = &(*parts)[static_cast<size_t>(s.index(3))];
     v.plan = spec.plan;
     s.pays(Payer::head);
@@ -95,11 +97,14 @@ double convolution_estimate(const ConvolutionSpec& s, const ConvolutionBlock& bl
   const double traffic = (x + w + static_cast<double>(s.out_vregs)) * register_bytes / chip.hbm_bytes_per_cycle();
   const double latch = static_cast<double>(chip.mxu.rows) / chip.mxu.latch_rows_per_cycle;
   double compute = 0;
-  for (const ConvolutionPhase& p : s.phases)
-    compute += static_cast<double>(p.k_tiles.size()) * rows *
-               std::max(latch, p.positions * static_cast<double>(std::min(block.images, s.images)) / chip.mxu.rows_per_cycle);
-  compute *= passes * std::ceil(static_cast<double>(s.columns) / static_cast<double>(chip.mxu.columns)) * static_cast<double>(s.groups) /
-             static_cast<double>(chip.mxu.count);
+  const auto width = static_cast<double>(chip.mxu.columns), features = static_cast<double>(s.columns);
+  for (const ConvolutionPhase& p : s.phases) {
+    const double positions = p.positions * static_cast<double>(std::min(block.images, s.images));
+    const double passes_over = s.streams_kernel ? std::ceil(positions / width) * std::max(latch, features / chip.mxu.rows_per_cycle)
+                                                : std::ceil(features / width) * std::max(latch, positions / chip.mxu.rows_per_cycle);
+    compute += static_cast<double>(p.k_tiles.size()) * rows * passes_over;
+  }
+  compute *= passes * static_cast<double>(s.groups) / static_cast<double>(chip.mxu.count);
   const double first = (static_cast<double>(s.lhs_vregs) / rows + static_cast<double>(s.kernel_vregs) / (columns * depth)) * register_bytes /
                        chip.hbm_bytes_per_cycle();
   return std::max(traffic, compute) + first + rows * columns * depth * sweeps * static_cast<double>(chip.overhead.step_cycles);

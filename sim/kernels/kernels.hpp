@@ -48,8 +48,10 @@ struct ConvolutionSpec {
   DType dtype = DType::f32, result = DType::f32;
   int64_t images = 1, columns = 1, groups = 1;      // columns: output features of one group
   int64_t lhs_vregs = 1, kernel_vregs = 1, out_vregs = 1;
-  double turned_vregs = 0;                          // of the whole lhs, through the XLU
+  bool streams_kernel = false;
+  double turned_vregs = 0;                          // of the whole streamed operand, through the XLU
   bool transposed_latch = false;
+  bool packs_result = false;                        // see Convolution
   Precision precision = Precision::standard;
   std::vector<ConvolutionPhase> phases;             // positions for one image
   bool head_is_output = true;

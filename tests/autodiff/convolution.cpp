@@ -90,15 +90,15 @@ TEST_CASE("one and three spatial dimensions, and none") {
 TEST_CASE("sizes of one and of nothing") {
   ConvDims d = plain();
   check({1, 1, 1, 1}, {1, 1, 1, 1}, d);
-  check({2, 3, 4, 4}, {2, 3, 4, 4}, d);       // the window is the input
-  check({1, 2, 2, 3}, {2, 2, 3, 3}, d);       // the window is larger: no output
-  check({0, 2, 4, 4}, {2, 2, 3, 3}, d);       // no samples
-  check({2, 0, 4, 4}, {2, 0, 3, 3}, d);       // no features: zeros
-  check({1, 2, 0, 4}, {2, 2, 1, 1}, d);       // no rows
+  check({2, 3, 4, 4}, {2, 3, 4, 4}, d);  // the window is the input
+  check({1, 2, 2, 3}, {2, 2, 3, 3}, d);  // the window is larger: no output
+  check({0, 2, 4, 4}, {2, 2, 3, 3}, d);  // no samples
+  check({2, 0, 4, 4}, {2, 0, 3, 3}, d);  // no features: zeros
+  check({1, 2, 0, 4}, {2, 2, 1, 1}, d);  // no rows
   d.strides = {2, 2};
-  check({1, 2, 5, 5}, {2, 2, 1, 1}, d);       // a window smaller than the stride
+  check({1, 2, 5, 5}, {2, 2, 1, 1}, d);  // a window smaller than the stride
   d.pad_low = {3, 3}, d.pad_high = {3, 3};
-  check({1, 1, 1, 1}, {1, 1, 2, 2}, d);       // windows in nothing but padding
+  check({1, 1, 1, 1}, {1, 1, 2, 2}, d);  // windows in nothing but padding
 }
 
 TEST_CASE("random attributes") {

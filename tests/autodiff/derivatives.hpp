@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "autodiff/grad.hpp"
-
 #include "engine/philox.hpp"
 #include "tests/devices.hpp"
 

@@ -56,18 +56,19 @@ inline std::string difference(const Array& got, const Array& expected, const Tol
     if (!(std::abs(g - e) <= allowed)) {
       std::ostringstream out;
       out.precision(17);
-      out << "element " << i << " is " << g << ", expected " << e << " (off by " << g - e << ", allowed " << allowed << ')';
+      out << "element " << i << " is " << g << ", expected " << e << " (off by " << g - e << ", allowed " << allowed
+          << ')';
       return out.str();
     }
   }
   return "";
 }
 
-// Records `build` with the inputs in `dtype`, runs it on every device, and compares every expected array by its name. The
-// passes must not change a bit of it.
+// Records `build` with the inputs in `dtype`, runs it on every device, and compares every expected array by its name.
+// The passes must not change a bit of it.
 using Build = std::function<Named(const Named& inputs)>;
-inline void reproduce(const std::string& name, const Arrays& inputs, const Arrays& expected, const Build& build, DType dtype,
-                      const std::function<Tolerance(const std::string& output)>& tolerance) {
+inline void reproduce(const std::string& name, const Arrays& inputs, const Arrays& expected, const Build& build,
+                      DType dtype, const std::function<Tolerance(const std::string& output)>& tolerance) {
   std::vector<Array> values;
   std::vector<std::string> names;
   const Program program = record(name, [&](Recorder& r) {

@@ -1,5 +1,5 @@
-// distributed.json, what one device can compute of it: the critic over the whole batch, the penalties that are wrong, the
-// norm of a zero gradient, and five steps of two optimizers.
+// distributed.json, what one device can compute of it: the critic over the whole batch, the penalties that are wrong,
+// the norm of a zero gradient, and five steps of two optimizers.
 #include <algorithm>
 #include <array>
 
@@ -20,11 +20,14 @@ const Json& leaky() { return wgan().at("leaky_relu"); }
 // Numbers, vectors and matrices as nested lists.
 Array array(const Json& json) {
   Shape shape;
-  for (const Json* level = &json; level->is_array(); level = &level->at(0)) shape.push_back(static_cast<int64_t>(level->size()));
+  for (const Json* level = &json; level->is_array(); level = &level->at(0))
+    shape.push_back(static_cast<int64_t>(level->size()));
   std::vector<double> values;
   const std::function<void(const Json&)> collect = [&](const Json& j) {
-    if (!j.is_array()) values.push_back(number(j));
-    else for (const Json& part : j) collect(part);
+    if (!j.is_array())
+      values.push_back(number(j));
+    else
+      for (const Json& part : j) collect(part);
   };
   collect(json);
   return Array::from<double>(shape, values);
@@ -33,7 +36,8 @@ Array array(const Json& json) {
 const std::vector<std::string> parameter_names{"W1", "W2", "W3", "b1", "b2", "b3"};
 
 Arrays inputs() {
-  Arrays result{{"real", array(wgan().at("real"))}, {"fake", array(wgan().at("fake"))}, {"eps", array(wgan().at("eps"))}};
+  Arrays result{
+      {"real", array(wgan().at("real"))}, {"fake", array(wgan().at("fake"))}, {"eps", array(wgan().at("eps"))}};
   for (const std::string& name : parameter_names) result[name] = array(wgan().at("params").at(name));
   return result;
 }
@@ -70,11 +74,14 @@ std::vector<Tensor> parameter_grads(const Named& in, Tensor y) {
 
 // The schema of the file: relative 1e-12 for values and 1e-11 for gradients. An element of an array that nearly cancels
 // is as good as the array's largest.
-Tolerance tolerance(DType dtype, bool gradient) { return {0, 0, dtype == DType::f32 ? 1e-4 : gradient ? 1e-11 : 1e-12}; }
+Tolerance tolerance(DType dtype, bool gradient) {
+  return {0, 0, dtype == DType::f32 ? 1e-4 : gradient ? 1e-11 : 1e-12};
+}
 
 void reproduce_in_both(const std::string& name, const Arrays& in, const Arrays& expected, const Build& build) {
   for (DType dtype : {DType::f64, DType::f32})
-    reproduce(name, in, expected, build, dtype, [&](const std::string& output) { return tolerance(dtype, output.rfind("grad", 0) == 0); });
+    reproduce(name, in, expected, build, dtype,
+              [&](const std::string& output) { return tolerance(dtype, output.rfind("grad", 0) == 0); });
 }
 
 }  // namespace
@@ -84,18 +91,28 @@ TEST_SUITE_BEGIN("golden distributed");
 TEST_CASE("the critic over the whole batch") {
   const Json& global = leaky().at("global");
   Arrays expected;
-  for (const char* name : {"critic_real", "critic_fake", "interp", "grad_norms", "wasserstein", "penalty", "lambda_times_penalty", "loss"})
+  for (const char* name :
+       {"critic_real", "critic_fake", "interp", "grad_norms", "wasserstein", "penalty", "lambda_times_penalty", "loss"})
     expected[name] = array(global.at(name));
   expected["gradient of the input"] = array(global.at("input_grads"));
   for (const char* group : {"grads", "grads_wasserstein", "grads_lambda_penalty"})
-    for (const std::string& name : parameter_names) expected[concat(group, '/', name)] = array(global.at(group).at(name));
+    for (const std::string& name : parameter_names)
+      expected[concat(group, '/', name)] = array(global.at(group).at(name));
 
   reproduce_in_both("global", inputs(), expected, [](const Named& in) {
-    Tensor slopes = input_gradients(in), w = wasserstein(in), penalty = two_sided(slopes), weighted = lambda() * penalty, loss = w + weighted;
-    Named out{{"critic_real", critic(in, in.at("real"))}, {"critic_fake", critic(in, in.at("fake"))}, {"interp", mixed(in)},
-              {"grad_norms", norm(slopes, {1})}, {"wasserstein", w}, {"penalty", penalty}, {"lambda_times_penalty", weighted},
-              {"loss", loss}, {"gradient of the input", slopes}};
-    for (const auto& [group, y] : Named{{"grads", loss}, {"grads_wasserstein", w}, {"grads_lambda_penalty", weighted}}) {
+    Tensor slopes = input_gradients(in), w = wasserstein(in), penalty = two_sided(slopes),
+           weighted = lambda() * penalty, loss = w + weighted;
+    Named out{{"critic_real", critic(in, in.at("real"))},
+              {"critic_fake", critic(in, in.at("fake"))},
+              {"interp", mixed(in)},
+              {"grad_norms", norm(slopes, {1})},
+              {"wasserstein", w},
+              {"penalty", penalty},
+              {"lambda_times_penalty", weighted},
+              {"loss", loss},
+              {"gradient of the input", slopes}};
+    for (const auto& [group, y] :
+         Named{{"grads", loss}, {"grads_wasserstein", w}, {"grads_lambda_penalty", weighted}}) {
       const auto grads = parameter_grads(in, y);
       for (size_t i = 0; i < grads.size(); ++i) out[concat(group, '/', parameter_names[i])] = grads[i];
     }
@@ -119,7 +136,10 @@ TEST_CASE("six penalties that are wrong, and how wrong") {
   const std::map<std::string, Penalty> penalties{
       {"square_of_mean_norm_minus_1", [](Tensor g) { return square(mean(norm(g, {1})) - 1.0); }},
       {"norm_of_batch_mean_gradient", [](Tensor g) { return square(norm(mean(g, {0}), {0}) - 1.0); }},
-      {"norm_over_whole_batch", [](Tensor g) { return square(norm(g, {0, 1}) - 1.0); }},
+      {"norm_over_whole_batch",
+       [](Tensor g) {
+         return square(norm(g, {0, 1}) - 1.0);
+       }},
       {"elementwise_no_norm", [](Tensor g) { return mean(square(abs(g) - 1.0)); }},
       {"sum_over_batch", [](Tensor g) { return sum(square(norm(g, {1}) - 1.0)); }},
       {"one_sided", [](Tensor g) { return mean(square(relu(norm(g, {1}) - 1.0))); }}};
@@ -127,10 +147,12 @@ TEST_CASE("six penalties that are wrong, and how wrong") {
   CHECK(wrong.size() == penalties.size());
   for (const auto& [name, penalty] : penalties) {
     const Json& json = wrong.at(name);
-    Arrays expected{{"penalty", array(json.at("penalty"))}, {"loss", array(json.at("loss"))},
+    Arrays expected{{"penalty", array(json.at("penalty"))},
+                    {"loss", array(json.at("loss"))},
                     {"grad_rel_error_vs_global", array(json.at("grad_rel_error_vs_global"))}};
     if (json.contains("grads"))
-      for (const std::string& parameter : parameter_names) expected["grads/" + parameter] = array(json.at("grads").at(parameter));
+      for (const std::string& parameter : parameter_names)
+        expected["grads/" + parameter] = array(json.at("grads").at(parameter));
     reproduce_in_both(name, inputs(), expected, [&, penalty = penalty](const Named& in) {
       Tensor slopes = input_gradients(in), w = wasserstein(in), p = penalty(slopes), loss = w + lambda() * p;
       Named out{{"penalty", p}, {"loss", loss}};
@@ -153,7 +175,8 @@ TEST_CASE("mean of squares = square of mean + variance") {
                         {"population_variance_of_norms", array(json.at("population_variance_of_norms"))}};
   reproduce_in_both("identity", inputs(), expected, [](const Named& in) {
     Tensor norms = norm(input_gradients(in), {1}), m = mean(norms);
-    return Named{{"mean_of_per_sample", mean(square(norms - 1.0))}, {"square_of_mean", square(m - 1.0)},
+    return Named{{"mean_of_per_sample", mean(square(norms - 1.0))},
+                 {"square_of_mean", square(m - 1.0)},
                  {"population_variance_of_norms", mean(square(norms - m))}};
   });
 }
@@ -255,7 +278,9 @@ void five_steps(const std::string& name, const Update& update) {
 }  // namespace
 
 TEST_CASE("five steps of SGD, rate 0.001") {
-  five_steps("sgd_lr_0.001", [](Recorder&, const std::string&, Tensor weight, Tensor gradient, Tensor) { return weight - 0.001 * gradient; });
+  five_steps("sgd_lr_0.001", [](Recorder&, const std::string&, Tensor weight, Tensor gradient, Tensor) {
+    return weight - 0.001 * gradient;
+  });
 }
 
 TEST_CASE("five steps of Adam, rate 1e-4, betas 0 and 0.9") {

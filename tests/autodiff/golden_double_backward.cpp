@@ -1,5 +1,5 @@
-// doublebackward.json: first to third order gradients that another engine computed. A case is a row: its name and how to
-// record what it gives.
+// doublebackward.json: first to third order gradients that another engine computed. A case is a row: its name and how
+// to record what it gives.
 #include <algorithm>
 
 #include "tests/autodiff/golden.hpp"
@@ -19,7 +19,8 @@ struct Case {
 Arrays arrays(const Json& json) {
   Arrays result;
   for (const auto& [name, entry] : json.items()) {
-    Array a(entry.at("dtype") == "int64" ? DType::i64 : DType::f64, Shape(entry.at("shape").get<std::vector<int64_t>>()));
+    Array a(entry.at("dtype") == "int64" ? DType::i64 : DType::f64,
+            Shape(entry.at("shape").get<std::vector<int64_t>>()));
     for (int64_t i = 0; i < a.size(); ++i) a.set(i, number(entry.at("data").at(static_cast<size_t>(i))));
     result[name] = a;
   }
@@ -31,14 +32,15 @@ const std::vector<Case>& all_cases() {
     std::vector<Case> result;
     const Json file = read_data("doublebackward.json");
     for (const Json& c : file.at("cases"))
-      result.push_back({c.at("name"), c.at("attrs"), arrays(c.at("inputs")), arrays(c.at("outputs")), c.at("rtol"), c.at("atol")});
+      result.push_back(
+          {c.at("name"), c.at("attrs"), arrays(c.at("inputs")), arrays(c.at("outputs")), c.at("rtol"), c.at("atol")});
     return result;
   }();
   return cases;
 }
 
-// Every case whose name starts with `prefix`: there must be `count` of them. `without` names outputs that need an operation
-// that does not exist yet, or a choice at a kink that is made differently here.
+// Every case whose name starts with `prefix`: there must be `count` of them. `without` names outputs that need an
+// operation that does not exist yet, or a choice at a kink that is made differently here.
 void golden(const std::string& prefix, int count, const std::function<Named(const Case&, const Named&)>& build,
             const std::vector<std::string>& without = {}) {
   int found = 0;
@@ -49,15 +51,17 @@ void golden(const std::string& prefix, int count, const std::function<Named(cons
     for (const std::string& name : without) CHECK(expected.erase(name) == 1);
     for (DType dtype : {DType::f64, DType::f32}) {
       const Tolerance tolerance = dtype == DType::f64 ? Tolerance{c.relative, c.absolute, 0} : Tolerance{0, 0, 1e-4};
-      reproduce(c.name, c.inputs, expected, [&](const Named& in) { return build(c, in); }, dtype,
-                [&](const std::string&) { return tolerance; });
+      reproduce(
+          c.name, c.inputs, expected, [&](const Named& in) { return build(c, in); }, dtype,
+          [&](const std::string&) { return tolerance; });
     }
   }
   CHECK(found == count);
 }
 
 // d y / d x under the name PREFIX + x, for every input but those left out; zeros where y does not depend on x.
-void add_grads(Named& out, const std::string& prefix, Tensor y, const Named& inputs, const std::vector<std::string>& names) {
+void add_grads(Named& out, const std::string& prefix, Tensor y, const Named& inputs,
+               const std::vector<std::string>& names) {
   std::vector<Tensor> xs;
   for (const std::string& name : names) xs.push_back(inputs.at(name));
   const auto grads = grad(y, xs, {.cotangent = {}, .unused = Unused::zeros});
@@ -87,8 +91,10 @@ Tensor normalized(Tensor x, double eps, const Dims& axes) {
   return centred * rsqrt(reshape(mean(square(centred), axes), kept) + eps);
 }
 
-// Layers W0 b0, W1 b1, ... under a prefix; with gains g0 ... and shifts be0 ... a layer norm stands before the activation.
-Tensor multilayer(const Named& in, const std::string& prefix, Tensor x, const std::function<Tensor(Tensor)>& curve, double ln_eps) {
+// Layers W0 b0, W1 b1, ... under a prefix; with gains g0 ... and shifts be0 ... a layer norm stands before the
+// activation.
+Tensor multilayer(const Named& in, const std::string& prefix, Tensor x, const std::function<Tensor(Tensor)>& curve,
+                  double ln_eps) {
   for (int i = 0; in.count(concat(prefix, 'W', i)); ++i) {
     x = matmul(x, in.at(concat(prefix, 'W', i))) + in.at(concat(prefix, 'b', i));
     if (!in.count(concat(prefix, 'W', i + 1))) break;
@@ -128,7 +134,8 @@ Tensor with_bias(Tensor images, Tensor bias) { return images + reshape(bias, {1,
 // s = <gx,vx> + <gK,vK> + <gb,vb>, with the g the cotangents of x, K, b for gy; and the gradients of s.
 Named doubly_differentiated(const Named& in, Tensor y) {
   Named out{{"y", y}};
-  const auto grads = grad(y, std::vector{in.at("x"), in.at("K"), in.at("b")}, {.cotangent = in.at("gy"), .unused = Unused::error});
+  const auto grads =
+      grad(y, std::vector{in.at("x"), in.at("K"), in.at("b")}, {.cotangent = in.at("gy"), .unused = Unused::error});
   out["gx"] = grads[0], out["gK"] = grads[1], out["gb"] = grads[2];
   Tensor s = inner(grads[0], in.at("vx")) + inner(grads[1], in.at("vK")) + inner(grads[2], in.at("vb"));
   out["s"] = s;
@@ -172,7 +179,8 @@ Tensor element(Tensor x, int64_t i) { return reshape(slice(x, {i}, {i + 1}, {1})
 Tensor hessian(Tensor g, Tensor x) {
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < g.size(); ++i)
-    rows.push_back(reshape(grad(element(reshape(g, {g.size()}), i), x, {.cotangent = {}, .unused = Unused::zeros}), {1, x.size()}));
+    rows.push_back(reshape(grad(element(reshape(g, {g.size()}), i), x, {.cotangent = {}, .unused = Unused::zeros}),
+                           {1, x.size()}));
   return concatenate(rows, 0);
 }
 
@@ -208,14 +216,20 @@ TEST_CASE("gp_conv: a gradient penalty through a convolutional critic") {
 
 TEST_CASE("wgan_gp_full_step: both losses and the gradients of both networks") {
   golden("wgan_gp_full_step", 1, [](const Case& c, const Named& in) {
-    const auto critic = [&](Tensor x) { return multilayer(in, "D.", x, [](Tensor h) { return leaky_relu(h, 0.2); }, 0); };
+    const auto critic = [&](Tensor x) {
+      return multilayer(
+          in, "D.", x, [](Tensor h) { return leaky_relu(h, 0.2); }, 0);
+    };
     Tensor generated = multilayer(in, "G.", in.at("z"), relu, 0), fake = stop_gradient(generated);
     Tensor wasserstein = mean(critic(fake)) - mean(critic(in.at("real")));
     Tensor mixed = in.at("u") * in.at("real") + (1.0 - in.at("u")) * fake;
     Tensor penalty = penalty_of("two_sided", norm(grad(sum(critic(mixed)), mixed), {1}));
     Tensor critic_loss = wasserstein + c.attributes.at("lambda").get<double>() * penalty;
     Tensor generator_loss = -mean(critic(generated));
-    Named out{{"wasserstein", wasserstein}, {"penalty", penalty}, {"critic_loss", critic_loss}, {"generator_loss", generator_loss}};
+    Named out{{"wasserstein", wasserstein},
+              {"penalty", penalty},
+              {"critic_loss", critic_loss},
+              {"generator_loss", generator_loss}};
     for (const std::string& name : names_of(in)) {
       if (name[0] == 'D') add_grads(out, "d_critic/d_", critic_loss, in, {name});
       if (name[0] == 'G') add_grads(out, "d_generator/d_", generator_loss, in, {name});
@@ -235,7 +249,8 @@ TEST_CASE("conv2d_dd: twice through a convolution") {
 TEST_CASE("conv_transpose2d_dd: twice through a transposed convolution") {
   golden("conv_transpose2d_dd_", 2, [](const Case& c, const Named& in) {
     REQUIRE(c.attributes.at("output_padding") == 0);
-    const int64_t stride = c.attributes.at("stride"), padding = in.at("K").dim(2) - 1 - c.attributes.at("padding").get<int64_t>();
+    const int64_t stride = c.attributes.at("stride"),
+                  padding = in.at("K").dim(2) - 1 - c.attributes.at("padding").get<int64_t>();
     ConvDims d = square_window(1, padding);
     d.lhs_dilation = {stride, stride};
     d.kernel = {1, 0, {2, 3}};  // IOHW, mirrored
@@ -262,7 +277,8 @@ TEST_CASE("gp_zero_norm_linear_critic: the norm's subgradient, eps inside the ro
 TEST_CASE("l2_norm_zero_and_hessian") {
   golden("l2_norm_zero_and_hessian", 1, [](const Case&, const Named& in) {
     Tensor v = in.at("v"), g = grad(norm(v, {0}), v);
-    return Named{{"norm.d1_at_zero", grad(norm(in.at("zero"), {0}), in.at("zero"))}, {"norm.d1_at_304", g},
+    return Named{{"norm.d1_at_zero", grad(norm(in.at("zero"), {0}), in.at("zero"))},
+                 {"norm.d1_at_304", g},
                  {"norm.hessian_at_304", hessian(g, v)}};
   });
 }
@@ -287,40 +303,56 @@ TEST_CASE("rosenbrock_third_order: all mixed partial derivatives") {
 }
 
 TEST_CASE("elementwise_to_third_order") {
-  golden("elementwise_to_third_order", 1, [](const Case&, const Named& in) {
-    Named out;
-    using F = Tensor (*)(Tensor);
-    const std::map<std::string, F> functions{
-        {"tanh", F(tanh)}, {"sigmoid", logistic}, {"softplus", softplus}, {"exp", F(exp)}, {"log", F(log)}, {"sqrt", F(sqrt)},
-        {"rsqrt", rsqrt}, {"square", square}, {"sin", sine}, {"cos", cosine}, {"relu", relu},
-        {"abs", [](Tensor x) { return abs(x); }},
-        {"reciprocal", [](Tensor x) { return 1.0 / x; }},
-        {"cube", [](Tensor x) { return x * x * x; }},
-        {"pow_2.5", [](Tensor x) { return power(x, scalar_like(x, 2.5)); }},
-        {"leaky_relu_0.2", [](Tensor x) { return leaky_relu(x, 0.2); }},
-        {"elu", elu},
-        {"silu", [](Tensor x) { return x * logistic(x); }},
-        {"logsigmoid", [](Tensor x) { return -softplus(-x); }},
-        {"log1p", [](Tensor x) { return log(1.0 + x); }}};
-    for (const auto& [name, f] : functions) add_derivatives(out, name, in.at(name), f, 3);
-    return out;
-  }, {"erf.d0", "erf.d1", "erf.d2", "erf.d3", "gelu_erf.d0", "gelu_erf.d1", "gelu_erf.d2", "gelu_erf.d3"});
+  golden("elementwise_to_third_order", 1,
+         [](const Case&, const Named& in) {
+           Named out;
+           using F = Tensor (*)(Tensor);
+           const std::map<std::string, F> functions{{"tanh", F(tanh)},
+                                                    {"sigmoid", logistic},
+                                                    {"softplus", softplus},
+                                                    {"exp", F(exp)},
+                                                    {"log", F(log)},
+                                                    {"sqrt", F(sqrt)},
+                                                    {"rsqrt", rsqrt},
+                                                    {"square", square},
+                                                    {"sin", sine},
+                                                    {"cos", cosine},
+                                                    {"relu", relu},
+                                                    {"abs", [](Tensor x) { return abs(x); }},
+                                                    {"reciprocal", [](Tensor x) { return 1.0 / x; }},
+                                                    {"cube", [](Tensor x) { return x * x * x; }},
+                                                    {"pow_2.5", [](Tensor x) { return power(x, scalar_like(x, 2.5)); }},
+                                                    {"leaky_relu_0.2", [](Tensor x) { return leaky_relu(x, 0.2); }},
+                                                    {"elu", elu},
+                                                    {"silu", [](Tensor x) { return x * logistic(x); }},
+                                                    {"logsigmoid", [](Tensor x) { return -softplus(-x); }},
+                                                    {"log1p", [](Tensor x) { return log(1.0 + x); }}};
+           for (const auto& [name, f] : functions) add_derivatives(out, name, in.at(name), f, 3);
+           return out;
+         },
+         {"erf.d0", "erf.d1", "erf.d2", "erf.d3", "gelu_erf.d0", "gelu_erf.d1", "gelu_erf.d2", "gelu_erf.d3"});
 }
 
 TEST_CASE("kinks_at_zero") {
-  golden("kinks_at_zero_torch_convention", 1, [](const Case&, const Named& in) {
-    Named out;
-    Tensor x = in.at("x");
-    add_derivatives(out, "relu", x, relu, 2);
-    add_derivatives(out, "leaky_relu_0.2", x, [](Tensor t) { return leaky_relu(t, 0.2); }, 2);
-    add_derivatives(out, "abs", x, [](Tensor t) { return abs(t); }, 2);
-    add_derivatives(out, "square", x, square, 2);
-    add_derivatives(out, "cube", x, [](Tensor t) { return power(t, scalar_like(t, 3)); }, 2);
-    add_derivatives(out, "pow_1", x, [](Tensor t) { return power(t, scalar_like(t, 1)); }, 2);
-    add_derivatives(out, "elu", x, elu, 2);
-    add_derivatives(out, "softplus", x, softplus, 2);
-    return out;
-  }, {"clamp_0_1.d0", "clamp_0_1.d1", "clamp_0_1.d2"});
+  golden("kinks_at_zero_torch_convention", 1,
+         [](const Case&, const Named& in) {
+           Named out;
+           Tensor x = in.at("x");
+           add_derivatives(out, "relu", x, relu, 2);
+           add_derivatives(
+               out, "leaky_relu_0.2", x, [](Tensor t) { return leaky_relu(t, 0.2); }, 2);
+           add_derivatives(
+               out, "abs", x, [](Tensor t) { return abs(t); }, 2);
+           add_derivatives(out, "square", x, square, 2);
+           add_derivatives(
+               out, "cube", x, [](Tensor t) { return power(t, scalar_like(t, 3)); }, 2);
+           add_derivatives(
+               out, "pow_1", x, [](Tensor t) { return power(t, scalar_like(t, 1)); }, 2);
+           add_derivatives(out, "elu", x, elu, 2);
+           add_derivatives(out, "softplus", x, softplus, 2);
+           return out;
+         },
+         {"clamp_0_1.d0", "clamp_0_1.d1", "clamp_0_1.d2"});
 }
 
 TEST_CASE("power_all_orders") {
@@ -336,13 +368,16 @@ TEST_CASE("power_all_orders") {
 }
 
 TEST_CASE("max ties: reduce shares its cotangent equally") {
-  golden("max_ties_torch_convention", 1, [](const Case&, const Named& in) {
-    return Named{{"amax.d1", grad(sum(reduce(in.at("x"), Reduction::max, {1})), in.at("x"))}};
-  }, {"max_dim.d1", "max_pool2d.d1"});
+  golden("max_ties_torch_convention", 1,
+         [](const Case&, const Named& in) {
+           return Named{{"amax.d1", grad(sum(reduce(in.at("x"), Reduction::max, {1})), in.at("x"))}};
+         },
+         {"max_dim.d1", "max_pool2d.d1"});
 }
 
 TEST_CASE("third order: matmul") {
-  golden("matmul_third_order", 1, [](const Case&, const Named& in) { return to_third_order(in, tanh(matmul(in.at("A"), in.at("B")))); });
+  golden("matmul_third_order", 1,
+         [](const Case&, const Named& in) { return to_third_order(in, tanh(matmul(in.at("A"), in.at("B")))); });
 }
 TEST_CASE("third order: layer norm") {
   golden("layernorm_third_order", 1, [](const Case& c, const Named& in) {
@@ -396,7 +431,8 @@ TEST_CASE("third order: two steps of a ConvLSTM") {
     const ConvDims window = square_window(1, c.attributes.at("padding"));
     Tensor h = in.at("h0"), cell = in.at("c0");
     for (const char* x : {"x1", "x2"}) {
-      Tensor gates = with_bias(convolution(in.at(x), in.at("Wx"), window) + convolution(h, in.at("Wh"), window), in.at("b"));
+      Tensor gates =
+          with_bias(convolution(in.at(x), in.at("Wx"), window) + convolution(h, in.at("Wh"), window), in.at("b"));
       const auto gate = [&](int64_t i) { return slice(gates, {0, 2 * i, 0, 0}, {1, 2 * i + 2, 3, 3}, {1, 1, 1, 1}); };
       cell = logistic(gate(1)) * cell + logistic(gate(0)) * tanh(gate(3));
       h = logistic(gate(2)) * tanh(cell);
@@ -412,7 +448,11 @@ TEST_CASE("softmax_ce_hessian") {
     Tensor chosen = convert(compare(classes, reshape(in.at("target"), {2, 1}), Direction::eq), x.dtype());
     Tensor loss = -mean(reduce_sum(log(softmax(x)) * chosen, {1}));
     Tensor g = grad(loss, x), hv = grad(inner(g, in.at("v")), x);
-    return Named{{"loss", loss}, {"grad", g}, {"hessian", hessian(g, x)}, {"hv", hv}, {"d(v'Hv)", grad(inner(hv, in.at("v")), x)}};
+    return Named{{"loss", loss},
+                 {"grad", g},
+                 {"hessian", hessian(g, x)},
+                 {"hv", hv},
+                 {"d(v'Hv)", grad(inner(hv, in.at("v")), x)}};
   });
 }
 
@@ -439,7 +479,8 @@ TEST_CASE("maml_one_inner_step: a gradient through a gradient step, whole and fi
     Tensor inner_gradient = grad(loss(w, "t"), w);
     const double rate = c.attributes.at("lr");
     Tensor outer = loss(w - rate * inner_gradient, "v");
-    return Named{{"outer_loss", outer}, {"d_full", grad(outer, w)},
+    return Named{{"outer_loss", outer},
+                 {"d_full", grad(outer, w)},
                  {"d_first_order", grad(loss(w - rate * stop_gradient(inner_gradient), "v"), w)}};
   });
 }
@@ -448,7 +489,8 @@ TEST_CASE("gp_two_towers_equal_one") {
   golden("gp_two_towers_equal_one", 1, [](const Case&, const Named& in) {
     Named out;
     const auto add = [&](const std::string& prefix, Tensor x) {
-      Tensor d = multilayer(in, "", x, [](Tensor h) { return leaky_relu(h, 0.2); }, 0);
+      Tensor d = multilayer(
+          in, "", x, [](Tensor h) { return leaky_relu(h, 0.2); }, 0);
       Tensor penalty = penalty_of("two_sided", norm(grad(sum(d), x), {1}));
       add_grads(out, prefix, penalty, in, {"W0", "W1", "b0", "b1"});
       return penalty;

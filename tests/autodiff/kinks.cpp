@@ -82,10 +82,9 @@ TEST_CASE("a tie of reduce max or min is shared equally") {
 }
 
 TEST_CASE("powers of 0 with a constant exponent") {
-  const auto f = [](double exponent) {
-    return [exponent](Tensor x) { return power(x, scalar_like(x, exponent)); };
-  };
-  const auto constant = derivatives(f(0), {0, 2}, 2), identity = derivatives(f(1), {0, 2}, 3), cube = derivatives(f(3), {0, 2}, 4);
+  const auto f = [](double exponent) { return [exponent](Tensor x) { return power(x, scalar_like(x, exponent)); }; };
+  const auto constant = derivatives(f(0), {0, 2}, 2), identity = derivatives(f(1), {0, 2}, 3),
+             cube = derivatives(f(3), {0, 2}, 4);
   CHECK(same(constant[0], {1, 1}));
   CHECK(same(constant[1], {0, 0}));
   CHECK(same(identity[1], {1, 1}));
@@ -142,7 +141,8 @@ TEST_CASE("the norm of zeros has derivative 0, to third order, beside one that i
 
 TEST_CASE("a gradient penalty whose every input gradient is zero: penalty 1, parameter gradients 0") {
   const Program p = record("penalty", [&](Recorder& r) {
-    Tensor x = r.input("x", DType::f64, {4, 3}), w = r.input("w", DType::f64, {3, 5}), v = r.input("v", DType::f64, {5, 1});
+    Tensor x = r.input("x", DType::f64, {4, 3}), w = r.input("w", DType::f64, {3, 5}),
+           v = r.input("v", DType::f64, {5, 1});
     Tensor slope = grad(sum(matmul(relu(matmul(x, w)), v)), x);
     Tensor penalty = mean(square(norm(slope, {1}) - 1));
     r.output("penalty", penalty);

@@ -1,4 +1,5 @@
 // What each node is labelled with: order, phase and scope; and how many products the critic's step holds of each order.
+#include <algorithm>
 #include <array>
 
 #include "engine/passes.hpp"
@@ -13,7 +14,9 @@ int order_of(Tensor t) { return t.node().order; }
 Phase phase_of(Tensor t) { return t.tape().phase_of(t.id()); }
 std::string scope_of(Tensor t) { return t.tape().scope_of(t.id()); }
 
-Tensor input(Tape& tape, const Shape& shape) { return {tape, tape.append(Op::input, {}, InputName{"x"}, shape, DType::f32)}; }
+Tensor input(Tape& tape, const Shape& shape) {
+  return {tape, tape.append(Op::input, {}, InputName{"x"}, shape, DType::f32)};
+}
 
 std::array<int, 4> products_by_order(const Program& program) {
   std::array<int, 4> counts{};
@@ -50,7 +53,8 @@ Program critic_step(Tensor (*activation)(Tensor), bool penalize) {
       r.update(concat(i % 2 ? "b" : "w", i / 2), parameters[i] - 1e-4 * grads[i]);
     r.output("loss", loss);
   });
-  return optimize(recorded, {.dead_code = true, .common_subexpressions = false, .constant_folding = false, .simplify = false});
+  return optimize(recorded,
+                  {.dead_code = true, .common_subexpressions = false, .constant_folding = false, .simplify = false});
 }
 
 }  // namespace
@@ -136,8 +140,14 @@ TEST_CASE("scope: nested paths; a derivative has the scope of what it differenti
   Tensor h, y;
   {
     Scope critic("critic");
-    { Scope layer("dense_1"); h = exp(x); }
-    { Scope layer("dense_2"); y = sum(sine(h)); }
+    {
+      Scope layer("dense_1");
+      h = exp(x);
+    }
+    {
+      Scope layer("dense_2");
+      y = sum(sine(h));
+    }
   }
   CHECK(scope_of(h) == "critic/dense_1");
   CHECK(scope_of(y) == "critic/dense_2");
@@ -150,6 +160,41 @@ TEST_CASE("scope: nested paths; a derivative has the scope of what it differenti
   CHECK(scope_of(g) == "critic/dense_1");
   CHECK(scope_of(grad(sum(g), x)) == "critic/dense_1");
   CHECK(scope_of(x * x).empty());
+}
+
+TEST_CASE("measured costs carry the labels and add up in every view") {
+  const Program p = record("labelled", [](Recorder& r) {
+    Tensor x = r.input("x", DType::f32, {64, 32}), w = r.input("w", DType::f32, {32, 16});
+    Tensor y;
+    {
+      Scope scope("layer");
+      y = sum(tanh(matmul(x, w)));
+    }
+    Tensor g = grad(sum(square(grad(y, x))), w);
+    Scope scope("optimizer");
+    r.output("w", w - 0.1 * g);
+  });
+  for (const NamedDevice& device : all_devices()) {
+    INFO(std::string(device.name));
+    const auto executable = device.make()->compile(p);
+    CHECK_THROWS_AS(executable->cost(), RunError);  // nothing was measured yet
+    StateStore state;
+    executable->run(std::vector{any({64, 32}).converted(DType::f32), any({32, 16}).converted(DType::f32)}, state);
+    const Cost cost = executable->cost();
+    CHECK(cost.program == "labelled");
+    CHECK(cost.device == device.name);
+    for (const auto* view : {&cost.by_phase, &cost.by_order, &cost.by_scope, &cost.by_op}) {
+      Cycles total = 0;
+      for (const CostRow& row : *view) {
+        total += row.cycles;
+        CHECK((0 <= row.removal_cycles && row.removal_cycles <= cost.cycles));
+      }
+      CHECK(total == cost.cycles);
+    }
+    for (const EngineCost& engine : cost.engines) CHECK(engine.busy + engine.stalled + engine.idle == cost.cycles);
+    for (const char* phase : {"forward", "backward", "second_backward", "update"})
+      CHECK(std::any_of(cost.by_phase.begin(), cost.by_phase.end(), [&](const CostRow& row) { return row.key == phase; }));
+  }
 }
 
 TEST_CASE("nothing is recorded for what has no cotangent") {
@@ -175,7 +220,8 @@ TEST_CASE("with tanh it holds 12 of order 2") {
 }
 
 TEST_CASE("without the penalty none is of order 2") {
-  for (auto activation : {relu, tanh}) CHECK(products_by_order(critic_step(activation, false)) == std::array{8, 14, 0, 0});
+  for (auto activation : {relu, tanh})
+    CHECK(products_by_order(critic_step(activation, false)) == std::array{8, 14, 0, 0});
 }
 
 TEST_SUITE_END();

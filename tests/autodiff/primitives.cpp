@@ -6,7 +6,9 @@ using namespace backbeat::test;
 
 namespace {
 
-void unary(Tensor (*f)(Tensor), const Array& x) { third_order([f](const Tensors& t) { return f(t[0]); }, {x}); }
+void unary(Tensor (*f)(Tensor), const Array& x) {
+  third_order([f](const Tensors& t) { return f(t[0]); }, {x});
+}
 void binary(Tensor (*f)(Tensor, Tensor), const Array& x, const Array& y) {
   third_order([f](const Tensors& t) { return f(t[0], t[1]); }, {x, y});
 }
@@ -25,7 +27,9 @@ TEST_SUITE_BEGIN("derivatives");
 
 TEST_CASE("negate") { unary(negate, any({3, 4})); }
 TEST_CASE("abs") { unary(abs, not_zero({3, 4})); }
-TEST_CASE("sign") { third_order([](const Tensors& t) { return t[0] * sign(t[0]); }, {not_zero({3, 4})}); }
+TEST_CASE("sign") {
+  third_order([](const Tensors& t) { return t[0] * sign(t[0]); }, {not_zero({3, 4})});
+}
 TEST_CASE("exp") { unary(exp, any({3, 4})); }
 TEST_CASE("log") { unary(log, positive({3, 4})); }
 TEST_CASE("sqrt") { unary(sqrt, positive({3, 4})); }
@@ -56,7 +60,9 @@ TEST_CASE("add, broadcast on both sides") { binary(add, any({3, 1}, 1), any({4},
 TEST_CASE("subtract") { binary(subtract, any({3, 4}, 1), any({3, 4}, 2)); }
 TEST_CASE("multiply") { binary(multiply, any({3, 4}, 1), any({3, 4}, 2)); }
 TEST_CASE("multiply, broadcast on both sides") { binary(multiply, any({2, 1, 4}, 1), any({3, 1}, 2)); }
-TEST_CASE("multiply by itself") { third_order([](const Tensors& t) { return t[0] * t[0] * t[0]; }, {any({3})}); }
+TEST_CASE("multiply by itself") {
+  third_order([](const Tensors& t) { return t[0] * t[0] * t[0]; }, {any({3})});
+}
 TEST_CASE("divide") { binary(divide, any({3, 4}, 1), not_zero({3, 4}, 2)); }
 TEST_CASE("maximum") { binary(maximum, any({3, 4}, 1), any({3, 4}, 2)); }
 TEST_CASE("minimum") { binary(minimum, any({3, 4}, 1), any({3, 4}, 2)); }
@@ -69,8 +75,12 @@ TEST_CASE("select") {
               {any({3, 4}, 1), any({3, 4}, 2)});
 }
 
-TEST_CASE("reshape") { moved([](Tensor x) { return reshape(x, {4, 3}); }, {2, 3, 2}); }
-TEST_CASE("transpose") { moved([](Tensor x) { return transpose(x, {2, 0, 1}); }, {2, 3, 4}); }
+TEST_CASE("reshape") {
+  moved([](Tensor x) { return reshape(x, {4, 3}); }, {2, 3, 2});
+}
+TEST_CASE("transpose") {
+  moved([](Tensor x) { return transpose(x, {2, 0, 1}); }, {2, 3, 4});
+}
 TEST_CASE("broadcast_in_dim") {
   moved([](Tensor x) { return broadcast_in_dim(x, {2, 3, 2}, {0, 1}); }, {2, 3});
   moved([](Tensor x) { return broadcast_in_dim(x, {2, 4, 3}, {1, 2}); }, {1, 3});
@@ -90,7 +100,11 @@ TEST_CASE("pad") {
   moved([](Tensor x) { return pad(x, {{-4}, {1}, {0}}); }, {3});
 }
 TEST_CASE("concatenate") {
-  third_order([](const Tensors& t) { return sine(concatenate({t[0], t[1], t[0]}, 1)); }, {any({2, 3}, 1), any({2, 1}, 2)});
+  third_order(
+      [](const Tensors& t) {
+        return sine(concatenate({t[0], t[1], t[0]}, 1));
+      },
+      {any({2, 3}, 1), any({2, 1}, 2)});
   third_order([](const Tensors& t) { return sine(concatenate({t[0], t[1]}, 0)); }, {any({2, 3}, 1), any({0, 3}, 2)});
 }
 TEST_CASE("reverse") {
@@ -149,8 +163,12 @@ TEST_SUITE_END();
 
 TEST_SUITE_BEGIN("derivatives of composed functions");
 
-TEST_CASE("square, mean") { third_order([](const Tensors& t) { return mean(square(t[0]), {1}); }, {any({2, 3})}); }
-TEST_CASE("norm") { third_order([](const Tensors& t) { return norm(t[0], {1, 2}); }, {any({2, 3, 2})}); }
+TEST_CASE("square, mean") {
+  third_order([](const Tensors& t) { return mean(square(t[0]), {1}); }, {any({2, 3})});
+}
+TEST_CASE("norm") {
+  third_order([](const Tensors& t) { return norm(t[0], {1, 2}); }, {any({2, 3, 2})});
+}
 TEST_CASE("relu, leaky_relu") {
   third_order([](const Tensors& t) { return exp(relu(t[0])) * leaky_relu(t[0], 0.2); }, {not_zero({3, 4})});
 }

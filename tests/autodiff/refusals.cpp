@@ -48,8 +48,8 @@ TEST_CASE("an x that y does not depend on") {
   Tensor x = input(tape, {3}), unused = input(tape, {2});
   Tensor y = sum(x * x);
   CHECK(message_of([&] { grad(y, std::vector{x, unused}); }) ==
-        "[grad] y (node 3, f32[]) does not depend on x number 1 (node 1, f32[2]): is it unused, detached or outside of the "
-        "tape? Ask for zeros or none if that is meant");
+        "[grad] y (node 3, f32[]) does not depend on x number 1 (node 1, f32[2]): is it unused, detached or outside of "
+        "the tape? Ask for zeros or none if that is meant");
   CHECK_FALSE(grad(y, unused, {.cotangent = {}, .unused = Unused::none}).defined());
   CHECK(grad(y, unused, {.cotangent = {}, .unused = Unused::zeros}).shape() == unused.shape());
 }
@@ -72,7 +72,7 @@ TEST_CASE("tensors of another tape: an inner gradient taken outside") {
   Tensor slope = grad(sum(outside * outside), outside);
   CHECK(message_of([&] { grad(sum(x * x), outside); }) ==
         "[grad] x is f32[3] on another tape than y: what was recorded outside has no history here");
-  CHECK(message_of([&] { x* slope; }) ==
+  CHECK(message_of([&] { multiply(x, slope); }) ==
         "[multiply] operands come from two tapes (f32[3] and f32[3]): a gradient taken outside the tape cannot be "
         "differentiated on it");
 }
@@ -88,8 +88,8 @@ TEST_CASE("integers, and tensors that are none") {
 
 TEST_CASE("check_grads says which order is wrong, by how much") {
   // The derivative of stop_gradient is not what differences of the function see.
-  const std::string text =
-      message_of([] { check_grads([](const Tensors& t) { return t[0] * stop_gradient(t[0]); }, {any({3})}, 2, on_reference); });
+  const std::string text = message_of(
+      [] { check_grads([](const Tensors& t) { return t[0] * stop_gradient(t[0]); }, {any({3})}, 2, on_reference); });
   CHECK(text.rfind("[check_grads] tolerance 1e-06; order 1: analytic ", 0) == 0);
   CHECK(text.find("(FAILED)") != std::string::npos);
   CHECK(text.find('\n') == std::string::npos);

@@ -1,4 +1,5 @@
-// What the recording functions refuse, in which words; and what the primitives compute, against values worked out by hand.
+// What the recording functions refuse, in which words; and what the primitives compute, against values worked out by
+// hand.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,9 +14,13 @@ namespace {
 
 struct Inputs {
   Tape tape, other;
-  Tensor of(DType dtype, const Shape& shape) { return {tape, tape.append(Op::input, {}, InputName{"x"}, shape, dtype)}; }
+  Tensor of(DType dtype, const Shape& shape) {
+    return {tape, tape.append(Op::input, {}, InputName{"x"}, shape, dtype)};
+  }
   Tensor f32(const Shape& shape) { return of(DType::f32, shape); }
-  Tensor elsewhere(const Shape& shape) { return {other, other.append(Op::input, {}, InputName{"x"}, shape, DType::f32)}; }
+  Tensor elsewhere(const Shape& shape) {
+    return {other, other.append(Op::input, {}, InputName{"x"}, shape, DType::f32)};
+  }
 };
 
 struct Refusal {
@@ -47,18 +52,22 @@ TEST_CASE("elementwise operands that clash") {
        "[add] shapes do not broadcast: f32[2,3] and f32[4,3] differ in dimension 0 (2 and 4)"},
       {[](Inputs& in) { in.f32({2, 3}) * in.f32({2}); },
        "[multiply] shapes do not broadcast: f32[2,3] and f32[2] differ in dimension 1 (3 and 2)"},
-      {[](Inputs& in) { in.f32({2}) - in.of(DType::f64, {2}); }, "[subtract] dtypes differ: f32[2] and f64[2]; convert one of them"},
+      {[](Inputs& in) { in.f32({2}) - in.of(DType::f64, {2}); },
+       "[subtract] dtypes differ: f32[2] and f64[2]; convert one of them"},
       {[](Inputs& in) { in.of(DType::bf16, {2}) / in.f32({2}); }, "[divide] dtypes differ: bf16[2] and f32[2]"},
       {[](Inputs& in) { in.f32({2}) > in.of(DType::i32, {2}); }, "[compare] dtypes differ: f32[2] and i32[2]"},
-      {[](Inputs& in) { in.of(DType::boolean, {2}) + in.of(DType::boolean, {2}); }, "[add] expected numbers, got bool[2] and bool[2]"},
+      {[](Inputs& in) { in.of(DType::boolean, {2}) + in.of(DType::boolean, {2}); },
+       "[add] expected numbers, got bool[2] and bool[2]"},
       {[](Inputs& in) { maximum(in.f32({2}), in.elsewhere({2})); },
        "[maximum] operands come from two tapes (f32[2] and f32[2]): a gradient taken outside the tape cannot be"},
-      {[](Inputs& in) { minimum(in.f32({2}), Tensor()); }, "[minimum] an operand is no tensor (an input without a cotangent?)"},
+      {[](Inputs& in) { minimum(in.f32({2}), Tensor()); },
+       "[minimum] an operand is no tensor (an input without a cotangent?)"},
       {[](Inputs& in) { power(in.of(DType::i32, {2}), in.of(DType::i32, {2})); },
        "[power] expected floating-point operands, got i32[2] and i32[2]"},
       {[](Inputs& in) { shift_right_logical(in.of(DType::i32, {2}), in.of(DType::i32, {})); },
        "[shift_right_logical] expected u32, got i32[2]"},
-      {[](Inputs& in) { select(in.f32({2}), in.f32({2}), in.f32({2})); }, "[select] the predicate must be bool, got f32[2]"},
+      {[](Inputs& in) { select(in.f32({2}), in.f32({2}), in.f32({2})); },
+       "[select] the predicate must be bool, got f32[2]"},
       {[](Inputs& in) { select(in.of(DType::boolean, {3}), in.f32({2}), in.f32({2})); },
        "[select] shapes do not broadcast: bool[3] and f32[2] differ in dimension 0 (3 and 2)"},
       {[](Inputs& in) { in.of(DType::i32, {2}) * 0.5; }, "[constant] 0.5 is no i32"},
@@ -82,14 +91,16 @@ TEST_CASE("shapes") {
       {[](Inputs& in) { reshape(in.f32({2, 3}), {-2, -3}); }, "[reshape] negative dimension in shape [-2,-3]"},
       {[](Inputs& in) { transpose(in.f32({2, 3}), {0}); }, "[transpose] permutation [0] does not fit f32[2,3]"},
       {[](Inputs& in) { transpose(in.f32({2, 3}), {0, 2}); }, "[transpose] axis 2 is outside of f32[2,3]"},
-      {[](Inputs& in) { transpose(in.f32({2, 3}), {1, 1}); }, "[transpose] axis 1 is named twice in [1,1] for f32[2,3]"},
+      {[](Inputs& in) { transpose(in.f32({2, 3}), {1, 1}); },
+       "[transpose] axis 1 is named twice in [1,1] for f32[2,3]"},
       {[](Inputs& in) { broadcast_in_dim(in.f32({2}), {2, 3}, {1}); },
        "[broadcast_in_dim] f32[2] dim 0 is 2, cannot become 3 in [2,3]"},
       {[](Inputs& in) { broadcast_in_dim(in.f32({2}), {2, 3}, {}); },
        "[broadcast_in_dim] expected one dimension of [2,3] for each of f32[2], got []"},
       {[](Inputs& in) { broadcast_in_dim(in.f32({2, 3}), {3, 2}, {1, 0}); },
        "[broadcast_in_dim] dimensions [1,0] must rise and lie in [3,2]"},
-      {[](Inputs& in) { broadcast_in_dim(in.f32({1}), {-1}, {0}); }, "[broadcast_in_dim] negative dimension in shape [-1]"},
+      {[](Inputs& in) { broadcast_in_dim(in.f32({1}), {-1}, {0}); },
+       "[broadcast_in_dim] negative dimension in shape [-1]"},
       {[](Inputs& in) { broadcast_to(in.f32({2, 3}), {3}); }, "[broadcast_in_dim] f32[2,3] does not broadcast to [3]"},
       {[](Inputs& in) { slice(in.f32({4}), {1}, {5}, {1}); }, "[slice] f32[4] dim 0: cannot take 1:5:1 of 4"},
       {[](Inputs& in) { slice(in.f32({4}), {3}, {2}, {1}); }, "[slice] f32[4] dim 0: cannot take 3:2:1 of 4"},
@@ -98,13 +109,16 @@ TEST_CASE("shapes") {
        "[slice] expected 2 starts, limits and strides for f32[4,2], got [0][2][1]"},
       {[](Inputs& in) { pad(in.f32({3}), {{-2}, {-2}, {0}}); },
        "[pad] f32[3] dim 0 would get -1 elements from low -2, high -2"},
-      {[](Inputs& in) { pad(in.f32({3}), {{0}, {0}, {-1}}); }, "[pad] interior padding of f32[3] dim 0 is negative: -1"},
-      {[](Inputs& in) { pad(in.f32({3}), {{0, 0}, {0}, {0}}); }, "[pad] expected 1 paddings for f32[3], got [0,0][0][0]"},
+      {[](Inputs& in) { pad(in.f32({3}), {{0}, {0}, {-1}}); },
+       "[pad] interior padding of f32[3] dim 0 is negative: -1"},
+      {[](Inputs& in) { pad(in.f32({3}), {{0, 0}, {0}, {0}}); },
+       "[pad] expected 1 paddings for f32[3], got [0,0][0][0]"},
       {[](Inputs&) { concatenate({}, 0); }, "[concatenate] expected at least one tensor"},
       {[](Inputs& in) { concatenate({in.f32({2, 3})}, 2); }, "[concatenate] axis 2 is outside of f32[2,3]"},
       {[](Inputs& in) { concatenate({in.f32({2, 3}), in.f32({2, 4})}, 0); },
        "[concatenate] f32[2,4] does not fit to f32[2,3] along axis 0"},
-      {[](Inputs& in) { concatenate({in.f32({2}), in.elsewhere({2})}, 0); }, "[concatenate] f32[2] does not fit to f32[2]"},
+      {[](Inputs& in) { concatenate({in.f32({2}), in.elsewhere({2})}, 0); },
+       "[concatenate] f32[2] does not fit to f32[2]"},
       {[](Inputs& in) { concatenate({in.f32({2}), Tensor()}, 0); }, "[concatenate] the operand is no tensor"},
       {[](Inputs& in) { reverse(in.f32({2}), {1}); }, "[reverse] axis 1 is outside of f32[2]"},
       {[](Inputs& in) { iota(in.tape, DType::i32, {2}, 1); }, "[iota] axis 1 is outside of shape [2]"},
@@ -123,7 +137,8 @@ TEST_CASE("reductions") {
       {[](Inputs& in) { reduce_sum(in.f32({2, 3}), {2}); }, "[reduce] axis 2 is outside of f32[2,3]"},
       {[](Inputs& in) { reduce_sum(in.f32({2, 3}), {-1}); }, "[reduce] axis -1 is outside of f32[2,3]"},
       {[](Inputs& in) { reduce_sum(in.f32({2, 3}), {1, 1}); }, "[reduce] axis 1 is named twice in [1,1] for f32[2,3]"},
-      {[](Inputs& in) { reduce(in.f32({2, 0}), Reduction::max, {1}); }, "[reduce] max of no elements in f32[2,0] over [1]"},
+      {[](Inputs& in) { reduce(in.f32({2, 0}), Reduction::max, {1}); },
+       "[reduce] max of no elements in f32[2,0] over [1]"},
       {[](Inputs& in) { sum(in.of(DType::boolean, {2})); }, "[reduce] expected numbers, got bool[2]"},
       {[](Inputs&) { sum(Tensor()); }, "[reduce] the operand is no tensor"},
       {[](Inputs& in) { mean(in.f32({0, 2})); }, "[mean] no elements in f32[0,2]"},
@@ -140,7 +155,8 @@ TEST_CASE("products") {
        "[dot_general] batch dimensions differ: lhs f32[2,3] dim 0 is 2, rhs f32[4,3] dim 0 is 4"},
       {[](Inputs& in) { dot_general(in.f32({2, 3}), in.f32({3}), {{}, {}, {1}, {}}); },
        "[dot_general] contracting dimensions differ in number: lhs [1], rhs []"},
-      {[](Inputs& in) { dot_general(in.f32({2, 3}), in.f32({3}), {{}, {}, {2}, {0}}); }, "[dot_general] lhs f32[2,3] has no dim 2"},
+      {[](Inputs& in) { dot_general(in.f32({2, 3}), in.f32({3}), {{}, {}, {2}, {0}}); },
+       "[dot_general] lhs f32[2,3] has no dim 2"},
       {[](Inputs& in) { dot_general(in.f32({2, 2}), in.f32({2, 2}), {{}, {}, {1, 1}, {0, 1}}); },
        "[dot_general] lhs f32[2,2] dim 1 is named twice in [1,1]"},
       {[](Inputs& in) { dot_general(in.f32({2, 2}), in.f32({2, 2}), {{0}, {0}, {0}, {1}}); },
@@ -151,7 +167,8 @@ TEST_CASE("products") {
        "[dot_general] expected two operands of one floating-point dtype, got i32[2,3] and i32[3,2]"},
       {[](Inputs& in) { matmul(in.f32({2, 3}), in.elsewhere({3, 2})); },
        "[dot_general] operands come from two tapes: f32[2,3] and f32[3,2]"},
-      {[](Inputs& in) { matmul(in.f32({2, 3}), in.f32({3})); }, "[matmul] expected two matrices, got f32[2,3] and f32[3]"},
+      {[](Inputs& in) { matmul(in.f32({2, 3}), in.f32({3})); },
+       "[matmul] expected two matrices, got f32[2,3] and f32[3]"},
       {[](Inputs& in) { matmul(in.f32({2, 3}), Tensor()); }, "[matmul] an operand is no tensor"},
       {[](Inputs& in) { dot_general(Tensor(), in.f32({}), {}); }, "[dot_general] an operand is no tensor"},
   });
@@ -166,18 +183,23 @@ TEST_CASE("convolutions") {
   check({
       {[](Inputs& in) { convolution(in.f32({4, 6, 5, 5}), in.f32({4, 3, 3, 3}), {}); },
        "[convolution] lhs [4,6,5,5] has 6 features, the kernel [4,3,3,3] expects 3 x 1 groups"},
-      {with([](ConvDims& d) { d.feature_groups = 0; }), "[convolution] feature groups 0 and batch groups 1 must be at least 1"},
+      {with([](ConvDims& d) { d.feature_groups = 0; }),
+       "[convolution] feature groups 0 and batch groups 1 must be at least 1"},
       {with([](ConvDims& d) { d.feature_groups = 2, d.batch_groups = 2; }),
        "[convolution] feature groups 2 and batch groups 2 must be at least 1, and one of them 1"},
-      {with([](ConvDims& d) { d.batch_groups = 3; }), "[convolution] kernel [4,6,3,3] with 4 output features and lhs [4,6,5,5] "
+      {with([](ConvDims& d) { d.batch_groups = 3; }),
+       "[convolution] kernel [4,6,3,3] with 4 output features and lhs [4,6,5,5] "
                                                       "with batch 4 cannot be split into 1 feature and 3 batch groups"},
-      {with([](ConvDims& d) { d.strides = {1, 0}; }), "[convolution] strides [1,0] and dilations [1,1][1,1] must be at least 1"},
-      {with([](ConvDims& d) { d.strides = {1}; }), "[convolution] expected 1 values for each spatial attribute, got [0,0]"},
+      {with([](ConvDims& d) { d.strides = {1, 0}; }),
+       "[convolution] strides [1,0] and dilations [1,1][1,1] must be at least 1"},
+      {with([](ConvDims& d) { d.strides = {1}; }),
+       "[convolution] expected 1 values for each spatial attribute, got [0,0]"},
       {with([](ConvDims& d) { d.lhs.feature = 0; }),
        "[convolution] lhs [4,6,5,5] does not fit the layout batch 0, feature 0, spatial [2,3]"},
       {with([](ConvDims& d) { d.out.spatial = {1, 2}; }), "[convolution] result"},
       {with([](ConvDims& d) { d.out.batch = 4; }), "[convolution] the result has no dim 4"},
-      {[](Inputs& in) { convolution(in.f32({4, 6, 5}), in.f32({4, 6, 3}), {}); }, "[convolution] lhs [4,6,5] does not fit the layout"},
+      {[](Inputs& in) { convolution(in.f32({4, 6, 5}), in.f32({4, 6, 3}), {}); },
+       "[convolution] lhs [4,6,5] does not fit the layout"},
       {[](Inputs& in) { convolution(in.f32({1, 1, 3, 3}), in.of(DType::f64, {1, 1, 3, 3}), {}); },
        "[convolution] expected two operands of one floating-point dtype, got f32[1,1,3,3] and f64[1,1,3,3]"},
       {[](Inputs& in) { convolution(in.f32({1, 1, 3, 3}), in.elsewhere({1, 1, 3, 3}), {}); },
@@ -188,11 +210,14 @@ TEST_CASE("convolutions") {
 
 TEST_CASE("random keys") {
   check({
-      {[](Inputs& in) { rng_bit_generator(in.f32({5}), {2}); }, "[rng_bit_generator] expected a key u32[5], got f32[5]"},
-      {[](Inputs& in) { uniform(in.of(DType::u32, {4}), {2}); }, "[rng_bit_generator] expected a key u32[5], got u32[4]"},
+      {[](Inputs& in) { rng_bit_generator(in.f32({5}), {2}); },
+       "[rng_bit_generator] expected a key u32[5], got f32[5]"},
+      {[](Inputs& in) { uniform(in.of(DType::u32, {4}), {2}); },
+       "[rng_bit_generator] expected a key u32[5], got u32[4]"},
       {[](Inputs& in) { rng_bit_generator(in.of(DType::u32, {5}), {}); },
        "[rng_bit_generator] the result needs a first dimension, the sample"},
-      {[](Inputs& in) { normal(in.of(DType::u32, {5}), {}); }, "[normal] the result needs a first dimension, the sample"},
+      {[](Inputs& in) { normal(in.of(DType::u32, {5}), {}); },
+       "[normal] the result needs a first dimension, the sample"},
   });
 }
 
@@ -201,10 +226,12 @@ TEST_SUITE_END();
 namespace {
 
 // The values of f of some inputs, on every device in turn.
-void computes(const std::vector<Array>& inputs, const std::function<Tensor(const std::vector<Tensor>&)>& f, const Array& expected) {
+void computes(const std::vector<Array>& inputs, const std::function<Tensor(const std::vector<Tensor>&)>& f,
+              const Array& expected) {
   const Program program = record("values", [&](Recorder& r) {
     std::vector<Tensor> x;
-    for (size_t i = 0; i < inputs.size(); ++i) x.push_back(r.input(concat('x', i), inputs[i].dtype(), inputs[i].shape()));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      x.push_back(r.input(concat('x', i), inputs[i].dtype(), inputs[i].shape()));
     r.output("y", f(x));
   });
   for (const test::NamedDevice& device : test::all_devices()) {
@@ -239,15 +266,19 @@ TEST_CASE("moves of elements") {
   computes({x}, [](const Tensors& t) { return transpose(t[0], {1, 0}); }, f32({3, 2}, {0, 3, 1, 4, 2, 5}));
   computes({counting({2, 1, 3})}, [](const Tensors& t) { return transpose(t[0], {2, 0, 1}); },
            f32({3, 2, 1}, {0, 3, 1, 4, 2, 5}));
-  computes({counting({2})}, [](const Tensors& t) { return broadcast_in_dim(t[0], {2, 3}, {0}); }, f32({2, 3}, {0, 0, 0, 1, 1, 1}));
-  computes({counting({3})}, [](const Tensors& t) { return broadcast_in_dim(t[0], {2, 3}, {1}); }, f32({2, 3}, {0, 1, 2, 0, 1, 2}));
+  computes({counting({2})}, [](const Tensors& t) { return broadcast_in_dim(t[0], {2, 3}, {0}); },
+           f32({2, 3}, {0, 0, 0, 1, 1, 1}));
+  computes({counting({3})}, [](const Tensors& t) { return broadcast_in_dim(t[0], {2, 3}, {1}); },
+           f32({2, 3}, {0, 1, 2, 0, 1, 2}));
   computes({x}, [](const Tensors& t) { return slice(t[0], {0, 0}, {2, 3}, {1, 2}); }, f32({2, 2}, {0, 2, 3, 5}));
   computes({x}, [](const Tensors& t) { return slice(t[0], {1, 1}, {2, 3}, {1, 1}); }, f32({1, 2}, {4, 5}));
   computes({x}, [](const Tensors& t) { return pad(t[0], {{1, 0}, {0, 1}, {0, 1}}); },
            f32({3, 6}, {0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0}));
-  computes({x}, [](const Tensors& t) { return pad(t[0], {{-1, -1}, {1, 1}, {0, 0}}); }, f32({2, 3}, {4, 5, 0, 0, 0, 0}));
+  computes({x}, [](const Tensors& t) { return pad(t[0], {{-1, -1}, {1, 1}, {0, 0}}); },
+           f32({2, 3}, {4, 5, 0, 0, 0, 0}));
   computes({f32({3}, {1, 2, 3})}, [](const Tensors& t) { return pad(t[0], {{-1}, {-1}, {1}}); }, f32({3}, {0, 2, 0}));
-  computes({f32({3}, {1, 2, 3})}, [](const Tensors& t) { return pad(t[0], {{-4}, {2}, {2}}); }, f32({5}, {0, 0, 3, 0, 0}));
+  computes({f32({3}, {1, 2, 3})}, [](const Tensors& t) { return pad(t[0], {{-4}, {2}, {2}}); },
+           f32({5}, {0, 0, 3, 0, 0}));
   computes({f32({2}, {1, 2})}, [](const Tensors& t) { return pad(t[0], {{-3}, {4}, {0}}); }, f32({3}, {0, 0, 0}));
   computes({x, f32({2, 1}, {8, 9})}, [](const Tensors& t) { return concatenate({t[1], t[0], t[1]}, 1); },
            f32({2, 5}, {8, 0, 1, 2, 8, 9, 3, 4, 5, 9}));
@@ -255,7 +286,8 @@ TEST_CASE("moves of elements") {
            f32({3, 3}, {0, 1, 2, 3, 4, 5, 0, 1, 2}));
   computes({x}, [](const Tensors& t) { return reverse(t[0], {1}); }, f32({2, 3}, {2, 1, 0, 5, 4, 3}));
   computes({x}, [](const Tensors& t) { return reverse(t[0], {0, 1}); }, f32({2, 3}, {5, 4, 3, 2, 1, 0}));
-  computes({x}, [](const Tensors& t) { return iota(t[0].tape(), DType::i32, {2, 3}, 1); }, i32({2, 3}, {0, 1, 2, 0, 1, 2}));
+  computes({x}, [](const Tensors& t) { return iota(t[0].tape(), DType::i32, {2, 3}, 1); },
+           i32({2, 3}, {0, 1, 2, 0, 1, 2}));
   computes({x}, [](const Tensors& t) { return iota(t[0].tape(), DType::bf16, {2, 2}, 0); },
            f32({2, 2}, {0, 0, 1, 1}).converted(DType::bf16));
 }
@@ -263,18 +295,20 @@ TEST_CASE("moves of elements") {
 TEST_CASE("moves keep every dtype and every bit") {
   const std::vector<Array> arrays{f32({3}, {1, -0.0f, 3}), f32({3}, {1, -0.0f, 3}).converted(DType::bf16),
                                   array<double>({3}, {1, -0.0, 3}), array<int64_t>({3}, {INT64_MIN, -1, INT64_MAX}),
-                                  i32({3}, {INT32_MIN, 0, 7}), array<uint32_t>({3}, {0, 1, UINT32_MAX}), array<bool>({3}, {true, false, true})};
+                                  i32({3}, {INT32_MIN, 0, 7}), array<uint32_t>({3}, {0, 1, UINT32_MAX}),
+                                  array<bool>({3}, {true, false, true})};
   for (const Array& x : arrays) {
     Array y(x.dtype(), {3}), z = Array::zeros(x.dtype(), {4});
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t width = size_of(x.dtype());
-      std::memcpy(static_cast<std::byte*>(y.raw()) + i * width, static_cast<const std::byte*>(x.raw()) + (2 - i) * width,
-                  static_cast<size_t>(width));
+      const auto* from = static_cast<const std::byte*>(x.raw()) + (2 - i) * width;
+      std::memcpy(static_cast<std::byte*>(y.raw()) + i * width, from, static_cast<size_t>(width));
     }
     std::memcpy(static_cast<std::byte*>(z.raw()) + size_of(x.dtype()), x.raw(), static_cast<size_t>(x.bytes()));
     computes({x}, [](const Tensors& t) { return reverse(t[0], {0}); }, y);
     computes({x}, [](const Tensors& t) { return pad(t[0], {{1}, {0}, {0}}); }, z);
-    computes({x}, [](const Tensors& t) { return slice(broadcast_in_dim(t[0], {2, 3}, {1}), {1, 0}, {2, 3}, {1, 1}); }, x.reshaped({1, 3}));
+    computes({x}, [](const Tensors& t) { return slice(broadcast_in_dim(t[0], {2, 3}, {1}), {1, 0}, {2, 3}, {1, 1}); },
+           x.reshaped({1, 3}));
     computes({x, y}, [](const Tensors& t) { return select(full(t[0].tape(), DType::boolean, {}, 1), t[0], t[1]); }, x);
   }
 }
@@ -326,25 +360,34 @@ TEST_CASE("compare, logical_not, convert") {
   by(Direction::le, {true, true, false, false});
   by(Direction::gt, {false, false, true, false});
   by(Direction::ge, {false, true, true, false});
-  computes({array<bool>({2}, {true, false})}, [](const Tensors& t) { return logical_not(t[0]); }, array<bool>({2}, {false, true}));
+  computes({array<bool>({2}, {true, false})}, [](const Tensors& t) { return logical_not(t[0]); },
+           array<bool>({2}, {false, true}));
   const Array x = f32({6}, {1.9f, -1.9f, 3e9f, -3e9f, nan, 0.5f});
-  computes({x}, [](const Tensors& t) { return convert(t[0], DType::i32); }, i32({6}, {1, -1, INT32_MAX, INT32_MIN, 0, 0}));
-  computes({x}, [](const Tensors& t) { return convert(t[0], DType::u32); }, array<uint32_t>({6}, {1, 0, 3000000000u, 0, 0, 0}));
-  computes({i32({2}, {0, -3})}, [](const Tensors& t) { return convert(t[0], DType::boolean); }, array<bool>({2}, {false, true}));
-  computes({array<bool>({2}, {true, false})}, [](const Tensors& t) { return convert(t[0], DType::f32); }, f32({2}, {1, 0}));
+  computes({x}, [](const Tensors& t) { return convert(t[0], DType::i32); },
+           i32({6}, {1, -1, INT32_MAX, INT32_MIN, 0, 0}));
+  computes({x}, [](const Tensors& t) { return convert(t[0], DType::u32); },
+           array<uint32_t>({6}, {1, 0, 3000000000u, 0, 0, 0}));
+  computes({i32({2}, {0, -3})}, [](const Tensors& t) { return convert(t[0], DType::boolean); },
+           array<bool>({2}, {false, true}));
+  computes({array<bool>({2}, {true, false})}, [](const Tensors& t) { return convert(t[0], DType::f32); },
+           f32({2}, {1, 0}));
 }
 
 TEST_CASE("bf16 computes in f32 and rounds once, to nearest even") {
-  const auto rounded = [](const Shape& shape, const std::vector<float>& values) { return f32(shape, values).converted(DType::bf16); };
+  const auto rounded = [](const Shape& shape, const std::vector<float>& values) {
+    return f32(shape, values).converted(DType::bf16);
+  };
   computes({f32({6}, {1.0f, 1.00390625f, 1.005859375f, 1.01171875f, 65504.0f, 3.3961e38f})},
            [](const Tensors& t) { return convert(convert(t[0], DType::bf16), DType::f32); },
            f32({6}, {1.0f, 1.0f, 1.0078125f, 1.015625f, 65536.0f, 0x1.fep127f}));
   // 1 + 2^-8 + 2^-8: each sum alone would round back to 1.
   const Array terms = rounded({3}, {1, 0x1p-8f, 0x1p-8f});
   computes({terms}, [](const Tensors& t) { return sum(t[0]); }, rounded({}, {1 + 0x1p-7f}));
-  computes({rounded({1, 3}, {1, 1, 1}), terms}, [](const Tensors& t) { return dot_general(t[0], t[1], {{}, {}, {1}, {0}}); },
+  computes({rounded({1, 3}, {1, 1, 1}), terms},
+           [](const Tensors& t) { return dot_general(t[0], t[1], {{}, {}, {1}, {0}}); },
            rounded({1}, {1 + 0x1p-7f}));
-  computes({rounded({1}, {1}), rounded({1}, {0x1p-8f})}, [](const Tensors& t) { return t[0] + t[1] + t[1]; }, rounded({1}, {1}));
+  computes({rounded({1}, {1}), rounded({1}, {0x1p-8f})}, [](const Tensors& t) { return t[0] + t[1] + t[1]; },
+           rounded({1}, {1}));
 }
 
 TEST_CASE("reductions of one, several and no axes") {
@@ -356,48 +399,60 @@ TEST_CASE("reductions of one, several and no axes") {
   computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::max, {0, 1}); }, f32({2}, {10, 11}));
   computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::min, {1, 2}); }, f32({2}, {0, 6}));
   computes({f32({2, 0}, {})}, [](const Tensors& t) { return reduce_sum(t[0], {1}); }, f32({2}, {0, 0}));
-  computes({f32({2}, {-INFINITY, -INFINITY})}, [](const Tensors& t) { return reduce(t[0], Reduction::max, {0}); }, f32({}, {-INFINITY}));
-  computes({i32({3}, {-5, INT32_MIN, -7})}, [](const Tensors& t) { return reduce(t[0], Reduction::max, {0}); }, i32({}, {-5}));
+  computes({f32({2}, {-INFINITY, -INFINITY})}, [](const Tensors& t) { return reduce(t[0], Reduction::max, {0}); },
+           f32({}, {-INFINITY}));
+  computes({i32({3}, {-5, INT32_MIN, -7})}, [](const Tensors& t) { return reduce(t[0], Reduction::max, {0}); },
+           i32({}, {-5}));
 }
 
 TEST_CASE("products") {
   const Array a = counting({2, 3}), b = counting({3, 2});
   computes({a, b}, [](const Tensors& t) { return matmul(t[0], t[1]); }, f32({2, 2}, {10, 13, 28, 40}));
-  computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{}, {}, {1}, {1}}); }, f32({2, 2}, {5, 14, 14, 50}));
+  computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{}, {}, {1}, {1}}); },
+           f32({2, 2}, {5, 14, 14, 50}));
   computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{}, {}, {0}, {0}}); },
            f32({3, 3}, {9, 12, 15, 12, 17, 22, 15, 22, 29}));
   computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{0}, {0}, {1}, {1}}); }, f32({2}, {5, 50}));
-  computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{1}, {1}, {0}, {0}}); }, f32({3}, {9, 17, 29}));
-  computes({counting({2}), counting({3})}, [](const Tensors& t) { return dot_general(t[0], t[1], {}); }, f32({2, 3}, {0, 0, 0, 0, 1, 2}));
-  computes({f32({2, 0}, {}), f32({0, 3}, {})}, [](const Tensors& t) { return matmul(t[0], t[1]); }, f32({2, 3}, {0, 0, 0, 0, 0, 0}));
+  computes({a, a}, [](const Tensors& t) { return dot_general(t[0], t[1], {{1}, {1}, {0}, {0}}); },
+           f32({3}, {9, 17, 29}));
+  computes({counting({2}), counting({3})}, [](const Tensors& t) { return dot_general(t[0], t[1], {}); },
+           f32({2, 3}, {0, 0, 0, 0, 1, 2}));
+  computes({f32({2, 0}, {}), f32({0, 3}, {})}, [](const Tensors& t) { return matmul(t[0], t[1]); },
+           f32({2, 3}, {0, 0, 0, 0, 0, 0}));
 }
 
 TEST_CASE("convolutions") {
   const Array x = counting({1, 1, 3, 3}), k = f32({1, 1, 2, 2}, {1, 2, 3, 4});
   ConvDims plain;
-  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], plain); }, f32({1, 1, 2, 2}, {27, 37, 57, 67}));
+  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], plain); },
+           f32({1, 1, 2, 2}, {27, 37, 57, 67}));
   ConvDims padded;
   padded.pad_low = {1, 0}, padded.pad_high = {0, 1}, padded.strides = {2, 2};
-  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], padded); }, f32({1, 1, 2, 2}, {4, 6, 57, 5 * 1 + 8 * 3}));
+  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], padded); },
+           f32({1, 1, 2, 2}, {4, 6, 57, 5 * 1 + 8 * 3}));
   ConvDims cropped;
   cropped.pad_low = {-1, 0}, cropped.pad_high = {0, -1};
   computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], cropped); }, f32({1, 1, 1, 1}, {57}));
   ConvDims dilated;
   dilated.kernel_dilation = {2, 2};
-  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], dilated); }, f32({1, 1, 1, 1}, {0 + 2 * 2 + 3 * 6 + 4 * 8}));
+  computes({x, k}, [&](const Tensors& t) { return convolution(t[0], t[1], dilated); },
+           f32({1, 1, 1, 1}, {0 + 2 * 2 + 3 * 6 + 4 * 8}));
   ConvDims spread;
   spread.lhs_dilation = {2, 2};
   computes({f32({1, 1, 2, 2}, {1, 2, 3, 4}), k}, [&](const Tensors& t) { return convolution(t[0], t[1], spread); },
            f32({1, 1, 2, 2}, {1, 4, 9, 16}));
   ConvDims grouped;
   grouped.feature_groups = 2;
-  computes({f32({1, 2, 1, 1}, {2, 3}), f32({2, 1, 1, 1}, {5, 7})}, [&](const Tensors& t) { return convolution(t[0], t[1], grouped); },
+  computes({f32({1, 2, 1, 1}, {2, 3}), f32({2, 1, 1, 1}, {5, 7})},
+           [&](const Tensors& t) { return convolution(t[0], t[1], grouped); },
            f32({1, 2, 1, 1}, {10, 21}));
   ConvDims batched;
   batched.batch_groups = 2;
-  computes({f32({2, 1, 1, 1}, {2, 3}), f32({2, 1, 1, 1}, {5, 7})}, [&](const Tensors& t) { return convolution(t[0], t[1], batched); },
+  computes({f32({2, 1, 1, 1}, {2, 3}), f32({2, 1, 1, 1}, {5, 7})},
+           [&](const Tensors& t) { return convolution(t[0], t[1], batched); },
            f32({1, 2, 1, 1}, {10, 21}));
-  computes({counting({1, 1, 2, 2}), counting({1, 1, 3, 3})}, [&](const Tensors& t) { return convolution(t[0], t[1], plain); },
+  computes({counting({1, 1, 2, 2}), counting({1, 1, 3, 3})},
+           [&](const Tensors& t) { return convolution(t[0], t[1], plain); },
            f32({1, 1, 0, 0}, {}));
 }
 
@@ -411,14 +466,16 @@ TEST_CASE("random bits: the words of philox, a function of the sample alone") {
   // A shard that starts at sample 56 sees the second and third sample.
   Array shard(DType::u32, {2, 2, 3});
   std::memcpy(shard.raw(), expected.data<uint32_t>() + 6, 48);
-  computes({array<uint32_t>({5}, {11, 22, 33, 44, 56})}, [](const Tensors& t) { return rng_bit_generator(t[0], {2, 2, 3}); }, shard);
+  computes({array<uint32_t>({5}, {11, 22, 33, 44, 56})},
+           [](const Tensors& t) { return rng_bit_generator(t[0], {2, 2, 3}); }, shard);
 }
 
 TEST_CASE("philox agrees with the vectors of its authors") {
-  CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == std::array<uint32_t, 4>{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u});
-  CHECK(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) == std::array<uint32_t, 4>{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu});
+  using Words = std::array<uint32_t, 4>;
+  CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u});
+  CHECK(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) == Words{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu});
   CHECK(philox4x32({0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}, {0xa4093822u, 0x299f31d0u}) ==
-        std::array<uint32_t, 4>{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u});
+        Words{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u});
 }
 
 TEST_CASE("uniform lies in [0, 1), normal has mean 0 and variance 1") {
