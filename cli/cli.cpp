@@ -93,6 +93,8 @@ int run(int argc, const char* const* argv) {
   add_output_flags(*devices_app, devices_output);
 
   try {
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](CLI::App* verb) { return verb->get_name() == argv[1]; }).empty())
+      throw Error(concat("backbeat: unknown verb '", argv[1], "', expected train, anatomy, chips or devices (see backbeat --help)"));
     app.parse(argc, argv);
     if (train_app->parsed()) return train(train_request);
     if (anatomy_app->parsed()) return anatomy(anatomy_request);

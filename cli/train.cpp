@@ -105,6 +105,8 @@ int train(const TrainRequest& request) {
   }
 
   AnatomyTitle title{"wgan-gp", "critic", model.config().batch, {}};
+  std::string text = "\n";
+  nlohmann::ordered_json json;
   if (config.penalty != wgan_gp::Penalty::none && chosen.device->name() == "tpu") {
     wgan_gp::Config without = config;
     without.penalty = wgan_gp::Penalty::none;
@@ -113,13 +115,15 @@ int train(const TrainRequest& request) {
     title.without_penalty =
         chosen.device->compile(optimize(wgan_gp::Model(without).critic_step(), options.passes), timing)->cost().cycles;
   }
-  std::string text = "\n" + anatomy_text(result.critic_cost, title) + "\n";
+  if (result.critic_cost) {
+    text += anatomy_text(*result.critic_cost, title) + "\n";
+    json = anatomy_json(*result.critic_cost, title);
+  }
   if (!result.losses.empty())
     text += "last losses: " + show(result.losses.back(), config.penalty != wgan_gp::Penalty::none) + "\n";
   if (result.score) text += score_text(*result.score);
   text += "parameters sha256 " + result.parameters_sha256 + "\n";
 
-  nlohmann::ordered_json json = anatomy_json(result.critic_cost, title);
   json["steps"] = result.iterations;
   json["losses"] = losses_json(result.losses);
   json["parameters_sha256"] = result.parameters_sha256;

@@ -45,11 +45,14 @@ void fill_views(Cost& cost, const std::function<Cycles(const std::vector<NodeId>
   views[2].fill(cost, [](const NodeCost& n) { return n.scope; });
   views[3].fill(cost, [](const NodeCost& n) { return std::string(name_of(n.op)); });
   if (!removal) return;
-  struct Job { CostRow* row; const std::vector<NodeId>* members; };
+  struct Job {
+    CostRow* row;
+    const std::vector<NodeId>* members;
+  };
   std::vector<Job> jobs;
   for (View& view : views)
     for (size_t i = 0; i < view.rows->size(); ++i) jobs.push_back({&(*view.rows)[i], &view.members[i]});
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (cost.nodes.size() > 100)
   for (size_t i = 0; i < jobs.size(); ++i) jobs[i].row->removal_cycles = removal(*jobs[i].members);
 }
 

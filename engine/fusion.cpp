@@ -38,9 +38,9 @@ class Fuser {
   using Bits = std::vector<uint64_t>;
   struct Draft {
     FusionGroup group;
-    Bits before;          // groups that must run earlier, directly or not
-    bool open = false;    // elementwise nodes of its shape may join
-    bool gone = false;    // merged into another
+    Bits before;        // groups that must run earlier, directly or not
+    bool open = false;  // elementwise nodes of its shape may join
+    bool gone = false;  // merged into another
     int64_t members = 0;
   };
   static constexpr int64_t most_members = 256;
@@ -181,7 +181,10 @@ class Fuser {
         if (h >= 0 && !folded_[at(operand)]) candidates.insert(h);
       }
       for (int32_t h : candidates)
-        if (fits(h, id)) { g = h; break; }
+        if (fits(h, id)) {
+          g = h;
+          break;
+        }
       if (g >= 0)
         for (int32_t h : candidates)
           if (h != g && !drafts_[static_cast<size_t>(h)].gone && can_merge(g, h)) {
@@ -216,8 +219,10 @@ class Fuser {
       }
     }
     Draft& draft = drafts_[static_cast<size_t>(g)];
-    if (is_elementwise(node.op)) draft.group.chain.push_back(id);
-    else if (node.op == Op::reduce) draft.group.reductions.push_back(id);
+    if (is_elementwise(node.op))
+      draft.group.chain.push_back(id);
+    else if (node.op == Op::reduce)
+      draft.group.reductions.push_back(id);
     ++draft.members;
     group_of_[at(id)] = g;
     depend(g, id);
@@ -239,8 +244,10 @@ class Fuser {
         while (!users.empty() && !read) {
           const NodeId user = users.back();
           users.pop_back();
-          if (folded_[at(user)]) users.insert(users.end(), users_[at(user)].begin(), users_[at(user)].end());
-          else read = group_of_[at(user)] != me;
+          if (folded_[at(user)])
+            users.insert(users.end(), users_[at(user)].begin(), users_[at(user)].end());
+          else
+            read = group_of_[at(user)] != me;
         }
         if (read) group.outputs.push_back(id);
       }

@@ -1,12 +1,13 @@
 #include "sim/chip.hpp"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <sstream>
-#include <toml++/toml.h>
 #include <variant>
 
 #include "engine/error.hpp"
@@ -24,18 +25,23 @@ struct Row {
 using F = ChipField;
 constexpr double huge = 1e18;
 
-#define BACKBEAT_PLACE(type, member) Place{+[](Chip & c) -> type& { return c.member; }}
+#define BACKBEAT_PLACE(type, member)           \
+  Place {                                      \
+    +[](Chip& c) -> type& { return c.member; } \
+  }
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
       {{"clock", F::frequency, 1, 1e12, "cycles a second"}, BACKBEAT_PLACE(double, clock_hz)},
       {{"mxu.count", F::count, 1, 64, "matrix units"}, BACKBEAT_PLACE(int64_t, mxu.count)},
-      {{"mxu.rows", F::count, 1, 65536, "rows of an array: the contraction it holds"}, BACKBEAT_PLACE(int64_t, mxu.rows)},
+      {{"mxu.rows", F::count, 1, 65536, "rows of an array: the contraction it holds"},
+       BACKBEAT_PLACE(int64_t, mxu.rows)},
       {{"mxu.columns", F::count, 1, 65536, "columns of an array"}, BACKBEAT_PLACE(int64_t, mxu.columns)},
       {{"mxu.rows_per_cycle", F::per_cycle, 1e-3, 1024, "rows of the streamed operand accepted"},
        BACKBEAT_PLACE(double, mxu.rows_per_cycle)},
       {{"mxu.latch_rows_per_cycle", F::per_cycle, 1e-3, 65536, "rows of weights latched"},
        BACKBEAT_PLACE(double, mxu.latch_rows_per_cycle)},
-      {{"mxu.transposed_latch_rows_per_cycle", F::per_cycle, 1e-3, 65536, "the same for weights that are transposed on the way"},
+      {{"mxu.transposed_latch_rows_per_cycle", F::per_cycle, 1e-3, 65536,
+        "the same for weights that are transposed on the way"},
        BACKBEAT_PLACE(double, mxu.transposed_latch_rows_per_cycle)},
       {{"mxu.double_buffered", F::flag, 0, 1, "weights are latched while others are in use"},
        BACKBEAT_PLACE(bool, mxu.double_buffered)},
@@ -47,13 +53,15 @@ const std::vector<Row>& rows() {
       {{"vpu.lanes", F::count, 1, 65536, "lanes of a vector register"}, BACKBEAT_PLACE(int64_t, vpu.lanes)},
       {{"vpu.alus", F::count, 1, 64, "operations a cycle on whole registers"}, BACKBEAT_PLACE(int64_t, vpu.alus)},
       {{"vpu.latency", F::cycles, 0, 1e6, "cycles until a result can be used"}, BACKBEAT_PLACE(int64_t, vpu.latency)},
-      {{"vpu.medium_slots", F::count, 0, 1e6, "operations in a divide, exp, tanh, power beside the transcendental unit's"},
+      {{"vpu.medium_slots", F::count, 0, 1e6,
+        "operations in a divide, exp, tanh, power beside the transcendental unit's"},
        BACKBEAT_PLACE(double, vpu.medium_slots)},
       {{"vpu.dear_slots", F::count, 0, 1e6, "operations in a sine or cosine"}, BACKBEAT_PLACE(double, vpu.dear_slots)},
       {{"vpu.random_slots", F::count, 0, 1e6, "operations in one random word: 10 rounds of Philox make four"},
        BACKBEAT_PLACE(double, vpu.random_slots)},
       {{"vpu.vector_registers", F::count, 1, 65536, "vector registers"}, BACKBEAT_PLACE(int64_t, vpu.vector_registers)},
-      {{"eup.cycles_per_vreg", F::cycles, 0, 1e6, "transcendentals of one register"}, BACKBEAT_PLACE(double, eup.cycles_per_vreg)},
+      {{"eup.cycles_per_vreg", F::cycles, 0, 1e6, "transcendentals of one register"},
+       BACKBEAT_PLACE(double, eup.cycles_per_vreg)},
       {{"eup.latency", F::cycles, 0, 1e6, "cycles until the first result"}, BACKBEAT_PLACE(int64_t, eup.latency)},
       {{"xlu.transpose_cycles_per_vreg", F::cycles, 0, 1e6, "transpose of one register"},
        BACKBEAT_PLACE(double, xlu.transpose_cycles_per_vreg)},
@@ -61,24 +69,31 @@ const std::vector<Row>& rows() {
        BACKBEAT_PLACE(double, xlu.reduce_cycles_per_vreg)},
       {{"xlu.latency", F::cycles, 0, 1e6, "cycles until the first result"}, BACKBEAT_PLACE(int64_t, xlu.latency)},
       {{"vmem.bytes", F::bytes, 1, huge, "vector memory"}, BACKBEAT_PLACE(int64_t, vmem.bytes)},
-      {{"vmem.loads_per_cycle", F::per_cycle, 1e-3, 1024, "vector registers loaded"}, BACKBEAT_PLACE(double, vmem.loads_per_cycle)},
+      {{"vmem.loads_per_cycle", F::per_cycle, 1e-3, 1024, "vector registers loaded"},
+       BACKBEAT_PLACE(double, vmem.loads_per_cycle)},
       {{"vmem.stores_per_cycle", F::per_cycle, 1e-3, 1024, "vector registers stored"},
        BACKBEAT_PLACE(double, vmem.stores_per_cycle)},
       {{"vmem.latency", F::cycles, 0, 1e6, "cycles of a load"}, BACKBEAT_PLACE(int64_t, vmem.latency)},
       {{"hbm.bytes", F::bytes, 1, huge, "main memory"}, BACKBEAT_PLACE(int64_t, hbm.bytes)},
-      {{"hbm.bandwidth", F::bandwidth, 1, huge, "of main memory, both ways together"}, BACKBEAT_PLACE(double, hbm.bandwidth)},
-      {{"hbm.efficiency", F::fraction, 1e-6, 1, "of the bandwidth that transfers reach"}, BACKBEAT_PLACE(double, hbm.efficiency)},
+      {{"hbm.bandwidth", F::bandwidth, 1, huge, "of main memory, both ways together"},
+       BACKBEAT_PLACE(double, hbm.bandwidth)},
+      {{"hbm.efficiency", F::fraction, 1e-6, 1, "of the bandwidth that transfers reach"},
+       BACKBEAT_PLACE(double, hbm.efficiency)},
       {{"hbm.latency", F::seconds, 0, 1, "start-up of a transfer, beside its occupancy"},
        BACKBEAT_PLACE(double, hbm.latency_seconds)},
       {{"hbm.granularity", F::bytes, 1, 1 << 20, "smallest access"}, BACKBEAT_PLACE(int64_t, hbm.granularity)},
-      {{"overhead.launch", F::seconds, 0, 1, "of a program, once a run"}, BACKBEAT_PLACE(double, overhead.launch_seconds)},
+      {{"overhead.launch", F::seconds, 0, 1, "of a program, once a run"},
+       BACKBEAT_PLACE(double, overhead.launch_seconds)},
       {{"overhead.step", F::cycles, 0, 1e9, "of a step of a kernel's grid, on the scalar unit"},
        BACKBEAT_PLACE(int64_t, overhead.step_cycles)},
       {{"overhead.dma_issue", F::cycles, 0, 1e6, "scalar cycles of starting a transfer"},
        BACKBEAT_PLACE(int64_t, overhead.dma_issue_cycles)},
-      {{"emulation.f64_slots", F::count, 1, 1e6, "vector operations in one on f64"}, BACKBEAT_PLACE(double, emulation.f64_slots)},
-      {{"emulation.i64_slots", F::count, 1, 1e6, "vector operations in one on i64"}, BACKBEAT_PLACE(double, emulation.i64_slots)},
-      {{"emulation.f64_passes", F::count, 1, 1e6, "passes of a product of f64"}, BACKBEAT_PLACE(double, emulation.f64_passes)},
+      {{"emulation.f64_slots", F::count, 1, 1e6, "vector operations in one on f64"},
+       BACKBEAT_PLACE(double, emulation.f64_slots)},
+      {{"emulation.i64_slots", F::count, 1, 1e6, "vector operations in one on i64"},
+       BACKBEAT_PLACE(double, emulation.i64_slots)},
+      {{"emulation.f64_passes", F::count, 1, 1e6, "passes of a product of f64"},
+       BACKBEAT_PLACE(double, emulation.f64_passes)},
   };
   return table;
 }
@@ -89,22 +104,33 @@ struct Suffix {
   const char* name;
   double factor;
 };
-const std::vector<Suffix> suffixes = {
-    {F::bytes, "B", 1}, {F::bytes, "KiB", 1024}, {F::bytes, "MiB", 1048576}, {F::bytes, "GiB", 1073741824.0},
-    {F::bytes, "kB", 1e3}, {F::bytes, "MB", 1e6}, {F::bytes, "GB", 1e9},
-    {F::bandwidth, "B/s", 1}, {F::bandwidth, "MB/s", 1e6}, {F::bandwidth, "GB/s", 1e9}, {F::bandwidth, "TB/s", 1e12},
-    {F::seconds, "s", 1}, {F::seconds, "ms", 1e-3}, {F::seconds, "us", 1e-6}, {F::seconds, "ns", 1e-9},
-    {F::frequency, "Hz", 1}, {F::frequency, "kHz", 1e3}, {F::frequency, "MHz", 1e6}, {F::frequency, "GHz", 1e9}};
+const std::vector<Suffix> suffixes = {{F::bytes, "B", 1},           {F::bytes, "KiB", 1024},
+                                      {F::bytes, "MiB", 1048576},   {F::bytes, "GiB", 1073741824.0},
+                                      {F::bytes, "kB", 1e3},        {F::bytes, "MB", 1e6},
+                                      {F::bytes, "GB", 1e9},        {F::bandwidth, "B/s", 1},
+                                      {F::bandwidth, "MB/s", 1e6},  {F::bandwidth, "GB/s", 1e9},
+                                      {F::bandwidth, "TB/s", 1e12}, {F::seconds, "s", 1},
+                                      {F::seconds, "ms", 1e-3},     {F::seconds, "us", 1e-6},
+                                      {F::seconds, "ns", 1e-9},     {F::frequency, "Hz", 1},
+                                      {F::frequency, "kHz", 1e3},   {F::frequency, "MHz", 1e6},
+                                      {F::frequency, "GHz", 1e9}};
 
 std::string expected(F::Unit unit) {
   switch (unit) {
-    case F::bytes: return "a size such as \"16 GiB\"";
-    case F::bandwidth: return "a rate such as \"450 GB/s\"";
-    case F::seconds: return "a time such as \"1.5 us\"";
-    case F::frequency: return "a frequency such as \"940 MHz\"";
-    case F::flag: return "true or false";
-    case F::accumulator: return "\"vmem\" or \"unit\"";
-    default: return "a number";
+    case F::bytes:
+      return "a size such as \"16 GiB\"";
+    case F::bandwidth:
+      return "a rate such as \"450 GB/s\"";
+    case F::seconds:
+      return "a time such as \"1.5 us\"";
+    case F::frequency:
+      return "a frequency such as \"940 MHz\"";
+    case F::flag:
+      return "true or false";
+    case F::accumulator:
+      return "\"vmem\" or \"unit\"";
+    default:
+      return "a number";
   }
 }
 
@@ -145,9 +171,12 @@ void put(Chip& chip, const Row& row, double value) {
       [&](auto place) {
         auto& target = place(chip);
         using T = std::decay_t<decltype(target)>;
-        if constexpr (std::is_same_v<T, int64_t>) target = std::llround(value);
-        else if constexpr (std::is_same_v<T, bool>) target = value != 0;
-        else target = value;
+        if constexpr (std::is_same_v<T, int64_t>)
+          target = std::llround(value);
+        else if constexpr (std::is_same_v<T, bool>)
+          target = value != 0;
+        else
+          target = value;
       },
       row.place);
 }
@@ -189,7 +218,10 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   int64_t distance = 4;
   for (const std::string& k : known) {
     const int64_t d = edit_distance(word, k);
-    if (d < distance) { distance = d; best = k; }
+    if (d < distance) {
+      distance = d;
+      best = k;
+    }
   }
   return best.empty() ? "" : ", did you mean " + best + "?";
 }
@@ -242,11 +274,14 @@ class Page {
     double value = 0;
     factor = 1;
     if (auto text = node.value<std::string>(); text && node.is_string()) {
-      if (!read_text(field, *text, value, factor)) wrong(node.source(), concat(field.key, " must be ", expected(field.unit), ", got \"", *text, '"'));
+      if (!read_text(field, *text, value, factor))
+        wrong(node.source(), concat(field.key, " must be ", expected(field.unit), ", got \"", *text, '"'));
     } else if (auto flag = node.value<bool>(); flag && node.is_boolean()) {
-      if (field.unit != F::flag) wrong(node.source(), concat(field.key, " must be ", expected(field.unit), ", got ", *flag ? "true" : "false"));
+      if (field.unit != F::flag)
+        wrong(node.source(), concat(field.key, " must be ", expected(field.unit), ", got ", *flag ? "true" : "false"));
       value = *flag;
-    } else if (auto v = node.value<double>(); v && node.is_number() && field.unit != F::flag && field.unit != F::accumulator) {
+    } else if (auto v = node.value<double>();
+               v && node.is_number() && field.unit != F::flag && field.unit != F::accumulator) {
       value = *v;
     } else {
       wrong(node.source(), concat(field.key, " must be ", expected(field.unit)));
@@ -262,13 +297,15 @@ class Page {
     if (const toml::table* table = node.as_table()) {
       for (auto&& [key, entry] : *table)
         if (key.str() != "estimate" && key.str() != "range")
-          wrong(entry.source(), concat(field.key, ": unknown key ", std::string(key.str()), ", expected estimate and range"));
+          wrong(entry.source(),
+                concat(field.key, ": unknown key ", std::string(key.str()), ", expected estimate and range"));
       const toml::node* estimate = table->get("estimate");
       if (!estimate) wrong(node.source(), concat(field.key, " has no estimate"));
       value = number(field, *estimate, factor);
       source.estimate = true;
       const toml::array* range = table->get_as<toml::array>("range");
-      if (!range || range->size() != 2) wrong(node.source(), concat(field.key, ": an estimate needs range = [low, high]"));
+      if (!range || range->size() != 2)
+        wrong(node.source(), concat(field.key, ": an estimate needs range = [low, high]"));
       double unused;
       source.low = number(field, *range->get(0), unused) * (range->get(0)->is_number() ? factor : 1);
       source.high = number(field, *range->get(1), unused) * (range->get(1)->is_number() ? factor : 1);
@@ -292,10 +329,12 @@ class Page {
 std::pair<std::string, std::string> inconsistency(const Chip& chip) {
   const int64_t register_bytes = chip.vpu.sublanes * chip.vpu.lanes * 4;
   if (chip.vmem.bytes < 16 * register_bytes)
-    return {"vmem.bytes", concat("must hold at least 16 vector registers, ", 16 * register_bytes, " bytes, got ", chip.vmem.bytes)};
+    return {"vmem.bytes",
+            concat("must hold at least 16 vector registers, ", 16 * register_bytes, " bytes, got ", chip.vmem.bytes)};
   const int64_t tile = chip.mxu.rows * chip.mxu.columns * 4;
   if (chip.vmem.bytes < 6 * tile)
-    return {"vmem.bytes", concat("must hold at least 6 tiles of the array, ", 6 * tile, " bytes, got ", chip.vmem.bytes)};
+    return {"vmem.bytes",
+            concat("must hold at least 6 tiles of the array, ", 6 * tile, " bytes, got ", chip.vmem.bytes)};
   return {};
 }
 
@@ -358,11 +397,13 @@ Chip parse_chip(const std::string& text, const std::string& file) {
       (name == "name" ? chip.name : chip.title) = *node.value<std::string>();
       continue;
     }
-    if (const Row* row = find_row(name)) { page.read(chip, *row, node); continue; }
+    if (const Row* row = find_row(name)) {
+      page.read(chip, *row, node);
+      continue;
+    }
     const toml::table* table = node.as_table();
-    const bool section = std::any_of(rows().begin(), rows().end(), [&](const Row& r) {
-      return std::string(r.field.key).rfind(name + '.', 0) == 0;
-    });
+    const bool section = std::any_of(rows().begin(), rows().end(),
+                                     [&](const Row& r) { return std::string(r.field.key).rfind(name + '.', 0) == 0; });
     if (!table || !section) page.wrong(node.source(), unknown_key(name));
     for (auto&& [second, entry] : *table) {
       const std::string key = name + '.' + std::string(second.str());
@@ -373,7 +414,8 @@ Chip parse_chip(const std::string& text, const std::string& file) {
   }
   if (chip.name.empty()) throw Error(concat(file, ":1: name is missing"));
   for (const Row& row : rows())
-    if (!chip.sources.count(row.field.key)) throw Error(concat(file, ":1: ", row.field.key, " is missing (", row.field.meaning, ')'));
+    if (!chip.sources.count(row.field.key))
+      throw Error(concat(file, ":1: ", row.field.key, " is missing (", row.field.meaning, ')'));
   if (auto [key, what] = inconsistency(chip); !key.empty()) {
     const size_t dot = key.find('.');
     page.wrong(root[key.substr(0, dot)][key.substr(dot + 1)].node()->source(), key + ' ' + what);
@@ -401,14 +443,17 @@ void set(Chip& chip, const std::vector<std::string>& assignments) {
   Chip changed = chip;
   for (const std::string& assignment : assignments) {
     const size_t equals = assignment.find('=');
-    if (equals == std::string::npos) throw Error(concat("--set ", assignment, ": expected KEY=VALUE, such as mxu.rows=64"));
+    if (equals == std::string::npos)
+      throw Error(concat("--set ", assignment, ": expected KEY=VALUE, such as mxu.rows=64"));
     const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
     const Row* row = find_row(key);
     if (!row) throw Error(concat("--set ", assignment, ": ", unknown_key(key)));
     double value = 0, factor = 1;
     if (!read_text(row->field, text, value, factor))
-      throw Error(concat("--set ", assignment, ": ", key, " must be ", expected(row->field.unit), ", got \"", text, '"'));
-    if (std::string rule = broken_rule(*row, value); !rule.empty()) throw Error(concat("--set ", assignment, ": ", key, ' ', rule));
+      throw Error(
+          concat("--set ", assignment, ": ", key, " must be ", expected(row->field.unit), ", got \"", text, '"'));
+    if (std::string rule = broken_rule(*row, value); !rule.empty())
+      throw Error(concat("--set ", assignment, ": ", key, ' ', rule));
     put(changed, *row, value);
     changed.sources[key] = {false, 0, 0, "set by the user"};
   }

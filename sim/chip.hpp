@@ -1,5 +1,5 @@
-// Chip: what a simulated chip is made of. A chip is a TOML page in sim/chips/, one number a line, each with its source or
-// marked `{ estimate = x, range = [low, high] }`; this is that page in memory.
+// Chip: what a simulated chip is made of. A chip is a TOML page in sim/chips/, one number a line, each with its source
+// or marked `{ estimate = x, range = [low, high] }`; this is that page in memory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -24,16 +24,31 @@ struct Chip {
     double medium_slots = 1, dear_slots = 1, random_slots = 1;
     int64_t vector_registers = 32;
   } vpu;
-  struct { double cycles_per_vreg = 1; int64_t latency = 1; } eup;
-  struct { double transpose_cycles_per_vreg = 1, reduce_cycles_per_vreg = 1; int64_t latency = 1; } xlu;
-  struct { int64_t bytes = 0; double loads_per_cycle = 1, stores_per_cycle = 1; int64_t latency = 1; } vmem;
+  struct {
+    double cycles_per_vreg = 1;
+    int64_t latency = 1;
+  } eup;
+  struct {
+    double transpose_cycles_per_vreg = 1, reduce_cycles_per_vreg = 1;
+    int64_t latency = 1;
+  } xlu;
+  struct {
+    int64_t bytes = 0;
+    double loads_per_cycle = 1, stores_per_cycle = 1;
+    int64_t latency = 1;
+  } vmem;
   struct {
     int64_t bytes = 0;
     double bandwidth = 1, efficiency = 1, latency_seconds = 0;  // bandwidth in bytes a second
     int64_t granularity = 1;
   } hbm;
-  struct { double launch_seconds = 0; int64_t step_cycles = 0, dma_issue_cycles = 1; } overhead;
-  struct { double f64_slots = 1, i64_slots = 1, f64_passes = 1; } emulation;
+  struct {
+    double launch_seconds = 0;
+    int64_t step_cycles = 0, dma_issue_cycles = 1;
+  } overhead;
+  struct {
+    double f64_slots = 1, i64_slots = 1, f64_passes = 1;
+  } emulation;
 
   // Where each number comes from, by key ("mxu.rows").
   struct Source {
@@ -73,7 +88,7 @@ struct ChipField {
   const char* meaning;
 };
 const std::vector<ChipField>& chip_fields();
-double get(const Chip& chip, const std::string& key);         // flags as 0 and 1; in base units
-std::string show(const ChipField& field, double value);       // "16 GiB", "450 GB/s", "0.6 us"
+double get(const Chip& chip, const std::string& key);    // flags as 0 and 1; in base units
+std::string show(const ChipField& field, double value);  // "16 GiB", "450 GB/s", "0.6 us"
 
 }  // namespace backbeat::sim

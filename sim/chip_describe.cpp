@@ -22,8 +22,8 @@ std::string describe(const Chip& chip) {
   std::ostringstream out;
   out << chip.name << ": " << chip.title << "\n\n";
   out << "  matrix units      " << chip.mxu.count << " x " << chip.mxu.rows << "x" << chip.mxu.columns << " at "
-      << rounded(chip.clock_hz / 1e6, "%g MHz") << " and " << rounded(chip.mxu.rows_per_cycle, "%g") << " row a cycle: "
-      << rounded(chip.peak_flops() / 1e12, "%.4g TFLOP/s") << " in one bf16 pass\n"
+      << rounded(chip.clock_hz / 1e6, "%g MHz") << " and " << rounded(chip.mxu.rows_per_cycle, "%g")
+      << " row a cycle: " << rounded(chip.peak_flops() / 1e12, "%.4g TFLOP/s") << " in one bf16 pass\n"
       << "  vector unit       " << chip.vpu.sublanes << "x" << chip.vpu.lanes << " x " << chip.vpu.alus
       << " ALUs: " << rounded(chip.vector_flops() / 1e9, "%.4g GFLOP/s") << '\n'
       << "  main memory       " << rounded(chip.hbm.bandwidth * chip.hbm.efficiency / 1e9, "%.4g GB/s") << " reached, "
@@ -38,8 +38,8 @@ std::string describe(const Chip& chip) {
     if (group != section || section.empty()) out << "\n[" << (group.empty() ? "chip" : group) << "]\n";
     section = group.empty() ? "chip" : group;
     const Chip::Source& source = chip.sources.at(key);
-    out << "  " << padded(dot == std::string::npos ? key : key.substr(dot + 1), 32) << padded(show(field, get(chip, key)), 12)
-        << field.meaning << '\n';
+    out << "  " << padded(dot == std::string::npos ? key : key.substr(dot + 1), 32)
+        << padded(show(field, get(chip, key)), 12) << field.meaning << '\n';
     if (source.estimate)
       out << std::string(34, ' ') << "estimate, from " << show(field, source.low) << " to " << show(field, source.high)
           << (source.note.empty() ? "" : ": ") << source.note << '\n';
@@ -60,12 +60,9 @@ std::string describe_json(const Chip& chip) {
   nlohmann::ordered_json values = nlohmann::ordered_json::array();
   for (const ChipField& field : chip_fields()) {
     const Chip::Source& source = chip.sources.at(field.key);
-    nlohmann::ordered_json row = {{"key", field.key},
-                                  {"value", get(chip, field.key)},
-                                  {"text", show(field, get(chip, field.key))},
-                                  {"meaning", field.meaning},
-                                  {"estimate", source.estimate},
-                                  {"source", source.note}};
+    nlohmann::ordered_json row = {
+        {"key", field.key},         {"value", get(chip, field.key)}, {"text", show(field, get(chip, field.key))},
+        {"meaning", field.meaning}, {"estimate", source.estimate},   {"source", source.note}};
     if (source.estimate) row["range"] = {source.low, source.high};
     values.push_back(row);
   }

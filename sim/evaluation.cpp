@@ -21,7 +21,8 @@ void Evaluation::run(const Kernel& kernel, std::span<void* const> arrays, const 
   scratch_arrays_.assign(kernel.refs().size(), {});
   for (size_t r = 0; r < kernel.refs().size(); ++r)
     if (kernel.refs()[r].role == RefSpec::scratch)
-      scratch_arrays_[r].resize(static_cast<size_t>(element_count(kernel.refs()[r].array.shape) * size_of(kernel.refs()[r].array.dtype)));
+      scratch_arrays_[r].resize(
+          static_cast<size_t>(element_count(kernel.refs()[r].array.shape) * size_of(kernel.refs()[r].array.dtype)));
   step.grid_ = kernel.grid();
   for (int64_t n = 0; n < kernel.steps(); ++n) {
     int64_t rest = n;
@@ -64,13 +65,17 @@ void Evaluation::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p)
   const Block x = block(step, a), y = block(step, b), z = block(step, c);
   const int64_t rank = x.layout.shape.size();
   DotDims dims;
-  for (int64_t d = 0; d + 2 < rank; ++d) { dims.lhs_batch.push_back(d); dims.rhs_batch.push_back(d); }
+  for (int64_t d = 0; d + 2 < rank; ++d) {
+    dims.lhs_batch.push_back(d);
+    dims.rhs_batch.push_back(d);
+  }
   dims.lhs_contracting = {rank - (p.a_transposed ? 2 : 1)};
   dims.rhs_contracting = {rank - (p.b_transposed ? 1 : 2)};
   dims.precision = p.precision;
   ProductPlan plan = plan_product(dims, x.layout, y.layout, z.layout.shape, x.dtype, array_rows_);
   plan.vector_unit = false;
-  // The result's own strides and dtype; a block is made apart and then added, so that K tiles add as they would in one sweep.
+  // The result's own strides and dtype; a block is made apart and then added, so that K tiles add as they would in one
+  // sweep.
   const auto strided = [&](std::vector<int64_t>& table, int64_t d) {
     for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int64_t>(i) * z.layout.strides[d];
   };
@@ -86,7 +91,8 @@ void Evaluation::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p)
   }
   plan.c_dtype = z.dtype;
   plan.pass = p.pass;
-  if (z.dtype == DType::bf16) fail("matmul", "the result of a block product is f32 or wider, got bf16: convert it in the epilogue");
+  if (z.dtype == DType::bf16)
+    fail("matmul", "the result of a block product is f32 or wider, got bf16: convert it in the epilogue");
   plan.accumulate = p.accumulate;
   compute(plan, x.base, y.base, z.base, nullptr);
 }
@@ -96,7 +102,8 @@ void Evaluation::convolve(const Step&, Ref c, Ref x, Ref w, const Convolution& v
   compute(*v.plan, whole(x), whole(w), whole(c), scratch_);
 }
 
-void Evaluation::vector(const Step&, const VectorPlan& plan, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs) {
+void Evaluation::vector(const Step&, const VectorPlan& plan, const std::vector<Ref>& inputs,
+                        const std::vector<Ref>& outputs) {
   in_.clear();
   out_.clear();
   for (Ref r : inputs) in_.push_back(whole(r));
@@ -125,14 +132,17 @@ void Evaluation::vector(const Step& step, const host::VectorProgram& program, co
   }
   for (Ref r : outputs) {
     Block b = block(step, r);
-    if (b.layout.shape != shape) fail("vector", "outputs of one program differ in shape: ", shape, " and ", b.layout.shape);
+    if (b.layout.shape != shape)
+      fail("vector", "outputs of one program differ in shape: ", shape, " and ", b.layout.shape);
     out.push_back(b.layout);
     out_.push_back(b.base);
   }
   compute(plan_vector(program, shape, in, out), in_, out_);
 }
 
-void Evaluation::reduce(const Step&, Ref out, Ref in, const ReducePlan& plan) { compute(plan, whole(in), whole(out), scratch_); }
+void Evaluation::reduce(const Step&, Ref out, Ref in, const ReducePlan& plan) {
+  compute(plan, whole(in), whole(out), scratch_);
+}
 
 void Evaluation::reduce(const Step& step, Ref out, Ref in, Reduction kind, int64_t axis) {
   const Block x = block(step, in), y = block(step, out);
@@ -141,7 +151,8 @@ void Evaluation::reduce(const Step& step, Ref out, Ref in, Reduction kind, int64
   std::vector<std::byte> result(static_cast<size_t>(element_count(y.layout.shape) * size_of(y.dtype)));
   compute(plan, x.base, result.data(), plan_scratch_.data());
   CopyPlan copy = plan_copy(y.dtype, Layout::row_major(y.layout.shape));
-  copy.regions[0].copy = plan_vector(copy.regions[0].copy.program, y.layout.shape, {Layout::row_major(y.layout.shape)}, {y.layout});
+  copy.regions[0].copy =
+      plan_vector(copy.regions[0].copy.program, y.layout.shape, {Layout::row_major(y.layout.shape)}, {y.layout});
   compute(copy, {result.data()}, y.base);
 }
 
@@ -175,7 +186,8 @@ void Evaluation::random(const Step& step, Ref out, Ref key, const RandomPlan* pl
   const RefSpec& spec = kernel_->refs()[static_cast<size_t>(out.index)];
   RandomPlan all;
   if (!plan) {
-    if (block_extent(spec, spec.map(step.index_)) != spec.array.shape) fail("random", "a kernel draws whole arrays only");
+    if (block_extent(spec, spec.map(step.index_)) != spec.array.shape)
+      fail("random", "a kernel draws whole arrays only");
     all.samples = spec.array.shape.empty() ? 1 : spec.array.shape[0];
     all.words = all.samples == 0 ? 0 : element_count(spec.array.shape) / all.samples;
     plan = &all;

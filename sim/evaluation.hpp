@@ -15,15 +15,21 @@ class Evaluation {
 
  private:
   friend class Step;
-  struct Block { std::byte* base; Layout layout; DType dtype; };
+  struct Block {
+    std::byte* base;
+    Layout layout;
+    DType dtype;
+  };
   Block block(const Step& step, Ref ref);
   void* whole(Ref ref) const { return arrays_[static_cast<size_t>(ref.index)]; }
 
   void fill(const Step& step, Ref out, double value);
   void matmul(const Step& step, Ref c, Ref a, Ref b, const Product& product);
   void convolve(const Step& step, Ref c, Ref x, Ref w, const Convolution& convolution);
-  void vector(const Step& step, const VectorPlan& plan, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs);
-  void vector(const Step& step, const host::VectorProgram& program, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs);
+  void vector(const Step& step, const VectorPlan& plan, const std::vector<Ref>& inputs,
+              const std::vector<Ref>& outputs);
+  void vector(const Step& step, const host::VectorProgram& program, const std::vector<Ref>& inputs,
+              const std::vector<Ref>& outputs);
   void reduce(const Step& step, Ref out, Ref in, const ReducePlan& plan);
   void reduce(const Step& step, Ref out, Ref in, Reduction kind, int64_t axis);
   void transpose(const Step& step, Ref out, Ref in);

@@ -23,12 +23,15 @@ Dims Step::extent(Ref ref) const {
   return block_extent(spec, spec.map(index_));
 }
 
-void Step::fill(Ref out, double value) { recording_ ? recording_->fill(*this, out) : evaluation_->fill(*this, out, value); }
+void Step::fill(Ref out, double value) {
+  recording_ ? recording_->fill(*this, out) : evaluation_->fill(*this, out, value);
+}
 void Step::matmul(Ref c, Ref a, Ref b, const Product& p) {
   recording_ ? recording_->matmul(*this, c, a, b, p) : evaluation_->matmul(*this, c, a, b, p);
 }
 void Step::matvec(Ref c, Ref a, Ref b, Ref matrix, const ReduceWork& work, std::shared_ptr<const ProductPlan> plan) {
-  recording_ ? recording_->matvec(*this, c, a, b, matrix, work) : evaluation_->matmul(*this, c, a, b, {.plan = std::move(plan)});
+  recording_ ? recording_->matvec(*this, c, a, b, matrix, work)
+             : evaluation_->matmul(*this, c, a, b, {.plan = std::move(plan)});
 }
 void Step::convolve(Ref c, Ref x, Ref w, const Convolution& v) {
   recording_ ? recording_->convolve(*this, c, x, w, v) : evaluation_->convolve(*this, c, x, w, v);
@@ -37,7 +40,8 @@ void Step::vector(const VectorWork& work, const std::vector<Ref>& in, const std:
   recording_ ? recording_->vector(*this, work, in, out) : evaluation_->vector(*this, *work.plan, in, out);
 }
 void Step::vector(const host::VectorProgram& program, const std::vector<Ref>& in, const std::vector<Ref>& out) {
-  recording_ ? recording_->vector(*this, work_of(program, recording_->chip_), in, out) : evaluation_->vector(*this, program, in, out);
+  recording_ ? recording_->vector(*this, work_of(program, recording_->chip_), in, out)
+             : evaluation_->vector(*this, program, in, out);
 }
 void Step::reduce(Ref out, Ref in, const ReduceWork& work) {
   recording_ ? recording_->reduce(*this, out, in, work) : evaluation_->reduce(*this, out, in, *work.plan);
@@ -45,14 +49,19 @@ void Step::reduce(Ref out, Ref in, const ReduceWork& work) {
 void Step::reduce(Ref out, Ref in, Reduction kind, int64_t axis) {
   if (evaluation_) return evaluation_->reduce(*this, out, in, kind, axis);
   const Dims extent = this->extent(in);
-  const double lanes = static_cast<double>(recording_->chip_.vpu.lanes), sublanes = static_cast<double>(recording_->chip_.vpu.sublanes);
+  const double lanes = static_cast<double>(recording_->chip_.vpu.lanes),
+               sublanes = static_cast<double>(recording_->chip_.vpu.sublanes);
   ReduceWork work;
   work.vregs = recording_->vregs(in);
-  if (axis == extent.size() - 1) work.lane_reductions = work.vregs / ceil_div(static_cast<double>(extent[axis]), lanes);
-  else if (axis == extent.size() - 2) work.sublane_reductions = work.vregs / ceil_div(static_cast<double>(extent[axis]), sublanes);
+  if (axis == extent.size() - 1)
+    work.lane_reductions = work.vregs / ceil_div(static_cast<double>(extent[axis]), lanes);
+  else if (axis == extent.size() - 2)
+    work.sublane_reductions = work.vregs / ceil_div(static_cast<double>(extent[axis]), sublanes);
   recording_->reduce(*this, out, in, work);
 }
-void Step::transpose(Ref out, Ref in) { recording_ ? recording_->transpose(*this, out, in) : evaluation_->transpose(*this, out, in); }
+void Step::transpose(Ref out, Ref in) {
+  recording_ ? recording_->transpose(*this, out, in) : evaluation_->transpose(*this, out, in);
+}
 void Step::copy(Ref out, Ref in, const CopyWork& work) {
   recording_ ? recording_->copy(*this, out, {in}, work) : evaluation_->copy(*this, out, {in}, work);
 }
@@ -75,8 +84,9 @@ Recording::Slots Recording::slots(Ref ref) const {
 
 double Recording::vregs(Ref ref) const {
   const RefSpec& spec = current_.launch->kernel->refs()[static_cast<size_t>(ref.index)];
-  const Dims extent = spec.role == RefSpec::scratch ? spec.block
-                                                    : block_extent(spec, current_.refs[static_cast<size_t>(ref.index)].block);
+  const Dims extent = spec.role == RefSpec::scratch
+                          ? spec.block
+                          : block_extent(spec, current_.refs[static_cast<size_t>(ref.index)].block);
   return static_cast<double>(padded_elements(extent, chip_.vpu.sublanes, chip_.vpu.lanes)) /
          static_cast<double>(chip_.vpu.sublanes * chip_.vpu.lanes);
 }
@@ -117,7 +127,8 @@ void Recording::fill(const Step& step, Ref out) {
   write_all(append, slots(out), -1);
 }
 
-void Recording::vector(const Step& step, const VectorWork& work, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs) {
+void Recording::vector(const Step& step, const VectorWork& work, const std::vector<Ref>& inputs,
+                       const std::vector<Ref>& outputs) {
   const double vregs = work.vregs > 0 ? work.vregs : outputs.empty() ? 0 : this->vregs(outputs[0]);
   double loads = 0, stores = 0;
   for (Ref r : inputs) loads += transfers(r);
@@ -164,7 +175,8 @@ void Recording::copy(const Step& step, Ref out, const std::vector<Ref>& parts, c
   for (Ref r : parts) loads += transfers(r);
   if (work.vregs > 0) loads = stores = work.vregs;
   Append append = body(Kind::vector, step.payer_);
-  append.part(vmem_load, std::max(1.0, loads / chip_.vmem.loads_per_cycle)).part(vmem_store, stores / chip_.vmem.stores_per_cycle);
+  append.part(vmem_load, std::max(1.0, loads / chip_.vmem.loads_per_cycle))
+      .part(vmem_store, stores / chip_.vmem.stores_per_cycle);
   if (work.turned_vregs > 0) append.part(xlu, work.turned_vregs * chip_.xlu.transpose_cycles_per_vreg);
   append.latency(2 * chip_.vmem.latency + (work.turned_vregs > 0 ? chip_.xlu.latency : 0));
   for (Ref r : parts) read_all(append, slots(r));
@@ -211,7 +223,8 @@ void Recording::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p) 
   const int64_t m = a_extent[rank - (p.a_transposed ? 1 : 2)], k = a_extent[rank - (p.a_transposed ? 2 : 1)];
   const int64_t n = b_extent[b_extent.size() - (p.b_transposed ? 2 : 1)];
   const int64_t k_of_b = b_extent[b_extent.size() - (p.b_transposed ? 1 : 2)];
-  if (k != k_of_b) fail("matmul", "blocks contract ", a_extent, " with ", b_extent, ": ", k, " and ", k_of_b, " differ");
+  if (k != k_of_b)
+    fail("matmul", "blocks contract ", a_extent, " with ", b_extent, ": ", k, " and ", k_of_b, " differ");
   int64_t products = 1;
   for (int64_t d = 0; d + 2 < rank; ++d) products *= a_extent[d];
 
@@ -224,7 +237,8 @@ void Recording::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p) 
   begin_sums(c, p.accumulate);
   const Slots from_a = slots(p.a_from.index >= 0 ? p.a_from : a), from_b = slots(p.b_from.index >= 0 ? p.b_from : b);
   for (int64_t i = 0; i < products; ++i)
-    array_product(step.payer_, slots(c), from_a, from_b, static_cast<double>(m), n, tiles, passes, p.accumulate, p.b_transposed, share);
+    array_product(step.payer_, slots(c), from_a, from_b, static_cast<double>(m), n, tiles, passes, p.accumulate,
+                  p.b_transposed, share);
 }
 
 void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolution& v) {
@@ -241,36 +255,42 @@ void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolutio
   }
   begin_sums(c, v.accumulate);
   const double passes = spec.array.dtype == DType::bf16 || v.pass >= 0 ? 1
-                        : spec.array.dtype == DType::f64 ? chip_.emulation.f64_passes
-                                                         : static_cast<double>(passes_of(v.precision));
+                        : spec.array.dtype == DType::f64               ? chip_.emulation.f64_passes
+                                                                       : static_cast<double>(passes_of(v.precision));
   const double share = static_cast<double>(size_of(spec.array.dtype)) / 4;
   for (int64_t g = 0; g < v.groups; ++g)
     for (const ConvolutionPhase& phase : *v.phases) {
       if (phase.k_tiles.empty()) continue;
       const double rows = phase.positions * static_cast<double>(v.images);
       if (v.streams_kernel)
-        array_product(step.payer_, slots(c), slots(w), slots(x), static_cast<double>(v.columns), static_cast<int64_t>(std::ceil(rows)),
-                      phase.k_tiles, passes, v.accumulate, v.transposed_latch, share);
+        array_product(step.payer_, slots(c), slots(w), slots(x), static_cast<double>(v.columns),
+                      static_cast<int64_t>(std::ceil(rows)), phase.k_tiles, passes, v.accumulate, v.transposed_latch,
+                      share);
       else
-        array_product(step.payer_, slots(c), slots(x), slots(w), rows, v.columns, phase.k_tiles, passes, v.accumulate, v.transposed_latch,
-                      share, v.packs_result);
+        array_product(step.payer_, slots(c), slots(x), slots(w), rows, v.columns, phase.k_tiles, passes, v.accumulate,
+                      v.transposed_latch, share, v.packs_result);
     }
 }
 
-// m rows stream through the weights of each tile of n and of k. Column tiles are dealt over the matrix units; what is left
-// over is split by rows. Partial sums of one tile stay on one unit, so they add up in order without waiting.
-void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n, const std::vector<int64_t>& k_tiles,
-                              double passes, bool accumulate, bool transposed_latch, double register_share, bool packs_result) {
+// m rows stream through the weights of each tile of n and of k. Column tiles are dealt over the matrix units; what is
+// left over is split by rows. Partial sums of one tile stay on one unit, so they add up in order without waiting.
+void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n,
+                              const std::vector<int64_t>& k_tiles, double passes, bool accumulate,
+                              bool transposed_latch, double register_share, bool packs_result) {
   const int64_t units = chip_.mxu.count, columns = chip_.mxu.columns;
   const double sublanes = static_cast<double>(chip_.vpu.sublanes), lanes = static_cast<double>(chip_.vpu.lanes);
   const int64_t tiles = (n + columns - 1) / columns;
   const int buffers = chip_.mxu.double_buffered ? 2 : 1;
-  const double latch_rate = transposed_latch ? chip_.mxu.transposed_latch_rows_per_cycle : chip_.mxu.latch_rows_per_cycle;
+  const double latch_rate =
+      transposed_latch ? chip_.mxu.transposed_latch_rows_per_cycle : chip_.mxu.latch_rows_per_cycle;
   const double latch_cycles = static_cast<double>(chip_.mxu.rows) / latch_rate;
   const int64_t drain = chip_.mxu.rows + chip_.mxu.columns - 2 + chip_.mxu.pipeline_latency;
   const auto whole_passes = static_cast<int64_t>(std::ceil(passes));
 
-  struct Share { int64_t unit, width; double rows; };
+  struct Share {
+    int64_t unit, width;
+    double rows;
+  };
   std::vector<Share> shares;
   for (int64_t first = 0; first < tiles; first += units) {
     shares.clear();
@@ -294,7 +314,8 @@ void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, 
           const double column_registers = ceil_div(static_cast<double>(s.width), lanes);
           Append latch = body(Kind::latch, payer);
           latch.part(mxu_weights(s.unit), latch_cycles)
-              .part(vmem_load, static_cast<double>(k_tiles[kt]) / sublanes * column_registers * register_share / chip_.vmem.loads_per_cycle)
+              .part(vmem_load, static_cast<double>(k_tiles[kt]) / sublanes * column_registers * register_share /
+                                   chip_.vmem.loads_per_cycle)
               .write(weights);
           read_all(latch, b);
 
@@ -309,7 +330,8 @@ void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, 
             stores = result;
           }
           Append product = body(Kind::matmul, payer);
-          product.part(mxu(s.unit), row_registers * sublanes / chip_.mxu.rows_per_cycle).part(vmem_load, loads / chip_.vmem.loads_per_cycle);
+          product.part(mxu(s.unit), s.rows / chip_.mxu.rows_per_cycle)
+              .part(vmem_load, loads / chip_.vmem.loads_per_cycle);
           if (stores > 0) product.part(vmem_store, stores / chip_.vmem.stores_per_cycle);
           if (adds > 0) product.part(vpu, adds / static_cast<double>(chip_.vpu.alus));
           if (packs_result && last) product.part(xlu, result * chip_.xlu.transpose_cycles_per_vreg);

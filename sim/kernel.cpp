@@ -22,10 +22,11 @@ Kernel::Kernel(std::string name, const Dims& grid) : name_(std::move(name)), gri
 
 Ref Kernel::add(RefSpec spec) {
   if (spec.block.size() != spec.array.shape.size())
-    fail("kernel", name_, ": the block ", spec.block, " of ", spec.name, " must have as many dimensions as ", spec.array.dtype,
-         spec.array.shape);
+    fail("kernel", name_, ": the block ", spec.block, " of ", spec.name, " must have as many dimensions as ",
+         spec.array.dtype, spec.array.shape);
   for (int64_t d = 0; d < spec.block.size(); ++d)
-    if (spec.block[d] < 1) fail("kernel", name_, ": the block of ", spec.name, " must be at least 1 everywhere, got ", spec.block);
+    if (spec.block[d] < 1)
+      fail("kernel", name_, ": the block of ", spec.name, " must be at least 1 everywhere, got ", spec.block);
   refs_.push_back(std::move(spec));
   return {static_cast<int32_t>(refs_.size()) - 1};
 }
@@ -53,8 +54,8 @@ Dims block_extent(const RefSpec& spec, const Dims& block_index) {
   for (int64_t d = 0; d < extent.size(); ++d) {
     const int64_t begin = (d < block_index.size() ? block_index[d] : 0) * spec.block[d];
     if (begin >= spec.array.shape[d] && spec.array.shape[d] > 0)
-      fail("kernel", "block ", block_index, " of ", spec.name, " lies outside ", spec.array.dtype, spec.array.shape, " in blocks of ",
-           spec.block);
+      fail("kernel", "block ", block_index, " of ", spec.name, " lies outside ", spec.array.dtype, spec.array.shape,
+           " in blocks of ", spec.block);
     extent[d] = std::min(spec.block[d], spec.array.shape[d] - begin);
   }
   return extent;
@@ -67,20 +68,36 @@ struct OpWork {
 // Classes of the Pallas documentation: cheap, medium (with the transcendental unit), dear.
 OpWork op_work(Op op, const Chip& chip) {
   switch (op) {
-    case Op::constant: case Op::stop_gradient: return {0, 0};
-    case Op::exp: case Op::log: case Op::tanh: case Op::rsqrt: return {chip.vpu.medium_slots, 1};
-    case Op::divide: case Op::sqrt: return {chip.vpu.medium_slots + 1, 1};
-    case Op::logistic: case Op::power: return {2 * chip.vpu.medium_slots, 2};
-    case Op::sine: case Op::cosine: return {chip.vpu.dear_slots, 0};
-    case Op::sign: return {3, 0};
-    default: return {1, 0};
+    case Op::constant:
+    case Op::stop_gradient:
+      return {0, 0};
+    case Op::exp:
+    case Op::log:
+    case Op::tanh:
+    case Op::rsqrt:
+      return {chip.vpu.medium_slots, 1};
+    case Op::divide:
+    case Op::sqrt:
+      return {chip.vpu.medium_slots + 1, 1};
+    case Op::logistic:
+    case Op::power:
+      return {2 * chip.vpu.medium_slots, 2};
+    case Op::sine:
+    case Op::cosine:
+      return {chip.vpu.dear_slots, 0};
+    case Op::sign:
+      return {3, 0};
+    default:
+      return {1, 0};
   }
 }
 }  // namespace
 
 double slots_of(Op op, DType dtype, const Chip& chip) {
   const OpWork work = op_work(op, chip);
-  const double factor = dtype == DType::f64 ? chip.emulation.f64_slots : dtype == DType::i64 ? chip.emulation.i64_slots : 1;
+  const double factor = dtype == DType::f64   ? chip.emulation.f64_slots
+                        : dtype == DType::i64 ? chip.emulation.i64_slots
+                                              : 1;
   return std::max(0.25, (work.slots + work.pushes) * factor);
 }
 
@@ -90,9 +107,12 @@ VectorWork work_of(const host::VectorProgram& program, const Chip& chip) {
     const OpWork w = op_work(op.op, chip);
     // Whatever is wider than 32 bits is emulated, transcendentals too, on the vector unit.
     const DType wide = size_of(op.operand_dtype) > size_of(op.dtype) ? op.operand_dtype : op.dtype;
-    if (wide == DType::f64) work.alu_slots += (w.slots + w.pushes) * chip.emulation.f64_slots;
-    else if (wide == DType::i64) work.alu_slots += (w.slots + w.pushes) * chip.emulation.i64_slots;
-    else work.alu_slots += w.slots, work.eup_pushes += w.pushes;
+    if (wide == DType::f64)
+      work.alu_slots += (w.slots + w.pushes) * chip.emulation.f64_slots;
+    else if (wide == DType::i64)
+      work.alu_slots += (w.slots + w.pushes) * chip.emulation.i64_slots;
+    else
+      work.alu_slots += w.slots, work.eup_pushes += w.pushes;
     // Without bf16 arithmetic each result is rounded back: bf16 runs on this vector unit as f32.
     if (op.dtype == DType::bf16 && op.op != Op::convert && w.slots > 0) work.alu_slots += 1;
   }

@@ -6,10 +6,10 @@
 //   Ref c = k.out("c", {DType::f32, {m, n}}, {bm, bn}, at(0, 1));
 //   k.body([=](Step& s) { s.matmul(c, a, b, {.accumulate = !s.first(2)}); });
 //
-// The grid runs in lexicographic order, the last axis fastest. While a step's body runs the pipeline fetches the blocks of
-// the next step into the other of two buffers; a block whose index does not change stays; an output block is written back
-// when its index changes. The same body runs in two modes: for time (instructions are recorded, sim/recording.hpp) and for
-// values (instructions compute at once, sim/evaluation.hpp).
+// The grid runs in lexicographic order, the last axis fastest. While a step's body runs the pipeline fetches the blocks
+// of the next step into the other of two buffers; a block whose index does not change stays; an output block is written
+// back when its index changes. The same body runs in two modes: for time (instructions are recorded, sim/recording.hpp)
+// and for values (instructions compute at once, sim/evaluation.hpp).
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,7 +32,9 @@ using IndexMap = std::function<Dims(const Dims& grid_index)>;
 // Dimension i of the block index is grid axis axes[i]; -1: always block 0.
 IndexMap at(const Dims& axes);
 template <class... Axes>
-IndexMap at(int first, Axes... axes) { return at(Dims{first, axes...}); }
+IndexMap at(int first, Axes... axes) {
+  return at(Dims{first, axes...});
+}
 IndexMap whole();  // always the first block
 
 struct ArraySpec {
@@ -55,7 +57,7 @@ enum class Payer : uint8_t { all, head, rest };
 
 // How one block-level product runs on the arrays.
 struct Product {
-  bool accumulate = false;                    // add to what `c` holds
+  bool accumulate = false;  // add to what `c` holds
   Precision precision = Precision::standard;
   int64_t pass = -1;                          // one pass of those of the precision; -1: all, one after the other
   bool a_transposed = false;                  // `a` is [k, m]: the XLU turns it
@@ -73,14 +75,14 @@ struct ConvolutionPhase {
 };
 struct Convolution {
   bool accumulate = false;
-  int64_t pass = -1;                // as in Product
+  int64_t pass = -1;  // as in Product
   Precision precision = Precision::standard;
   int64_t images = 1, columns = 1;  // of this block: lhs batch entries, output features
   int64_t groups = 1;
-  bool streams_kernel = false;      // positions are latched and output features streamed: for few features
-  bool transposed_latch = false;    // the contracted dimension lies on the lanes of what is latched
-  double turned_vregs = 0;          // registers of what is streamed that the XLU has to turn in this block
-  bool packs_result = false;        // features are few: the XLU packs positions onto the lanes
+  bool streams_kernel = false;    // positions are latched and output features streamed: for few features
+  bool transposed_latch = false;  // the contracted dimension lies on the lanes of what is latched
+  double turned_vregs = 0;        // registers of what is streamed that the XLU has to turn in this block
+  bool packs_result = false;      // features are few: the XLU packs positions onto the lanes
   const std::vector<ConvolutionPhase>* phases = nullptr;
   std::shared_ptr<const ConvolutionPlan> plan{};
 };
@@ -100,8 +102,8 @@ struct ReduceWork {
   std::shared_ptr<const ReducePlan> plan{};
 };
 struct CopyWork {
-  double vregs = 0;          // loaded and stored; 0: those of the output
-  double turned_vregs = 0;   // through the XLU: transposes, rotations across lanes and sublanes
+  double vregs = 0;         // loaded and stored; 0: those of the output
+  double turned_vregs = 0;  // through the XLU: transposes, rotations across lanes and sublanes
   std::shared_ptr<const CopyPlan> plan{};
 };
 
@@ -120,8 +122,8 @@ class Step {
   int64_t index(int64_t axis) const { return index_[axis]; }
   bool first(int64_t axis) const { return index_[axis] == 0; }
   bool last(int64_t axis) const { return index_[axis] == grid_[axis] - 1; }
-  bool changed(Ref ref) const;         // the block came with this step
-  Dims extent(Ref ref) const;          // of the block, cut at the edge
+  bool changed(Ref ref) const;  // the block came with this step
+  Dims extent(Ref ref) const;   // of the block, cut at the edge
   void pays(Payer payer) { payer_ = payer; }
 
   void fill(Ref out, double value);
@@ -133,7 +135,7 @@ class Step {
   void vector(const host::VectorProgram& program, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs);
   void reduce(Ref out, Ref in, const ReduceWork& work);
   void reduce(Ref out, Ref in, Reduction kind, int64_t axis);  // of the block; `out` keeps the axis with extent 1
-  void transpose(Ref out, Ref in);     // the last two dimensions
+  void transpose(Ref out, Ref in);                             // the last two dimensions
   void copy(Ref out, Ref in, const CopyWork& work = {});
   void gather(Ref out, const std::vector<Ref>& parts, const CopyWork& work);  // concatenate
   void random(Ref out, Ref key, std::shared_ptr<const RandomPlan> plan = {});
@@ -176,7 +178,8 @@ class Kernel {
   bool collapses_ = false;
 };
 
-// Elements, rounded up to whole registers' sublanes and lanes, of a block of that extent; a vector fills whole registers.
+// Elements, rounded up to whole registers' sublanes and lanes, of a block of that extent; a vector fills whole
+// registers.
 int64_t padded_elements(const Dims& extent, int64_t sublanes, int64_t lanes);
 Dims block_extent(const RefSpec& spec, const Dims& block_index);
 

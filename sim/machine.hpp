@@ -1,9 +1,10 @@
-// The machine's time: a stream of instructions, recorded once, and the max-plus recurrence that says when each one starts.
+// The machine's time: a stream of instructions, recorded once, and the max-plus recurrence that says when each one
+// starts.
 //
-// An instruction starts when all engines it needs are free, its operands are ready and its destination is no longer read.
-// It occupies each of its engines for a number of cycles of its own; its duration is the longest of them, as in a software
-// pipelined loop; its result is ready when its duration and its latency have passed. Engines take instructions in the order of the stream. Nothing else sets a
-// time: every overlap and every stall comes out of these rules.
+// An instruction starts when all engines it needs are free, its operands are ready and its destination is no longer
+// read. It occupies each of its engines for a number of cycles of its own; its duration is the longest of them, as in a
+// software pipelined loop; its result is ready when its duration and its latency have passed. Engines take instructions
+// in the order of the stream. Nothing else sets a time: every overlap and every stall comes out of these rules.
 #pragma once
 #include <string>
 #include <vector>
@@ -37,14 +38,14 @@ struct Instruction {
   int32_t latency;  // beyond the duration
   Slot issued;      // the token after which the instruction is in its queue; -1: from the start
   Label label;
-  int32_t kernel;   // -1: the launch
-  int64_t bytes;    // of main memory
+  int32_t kernel;  // -1: the launch
+  int64_t bytes;   // of main memory
 };
 
 struct Stream {
   std::vector<Instruction> instructions;
   std::vector<Part> parts;
-  std::vector<Slot> reads;   // ~slot: the read does not hold the slot against its next writer
+  std::vector<Slot> reads;  // ~slot: the read does not hold the slot against its next writer
   std::vector<Slot> writes;
   Slot slots = 0;
   int32_t kernels = 0;
@@ -82,8 +83,9 @@ struct Scaling {
   std::vector<double> by_label, by_engine;
 };
 
-// engine: its own work before it; issue: the step was not open yet; hbm: data on its way; weights: a latch; operands: results
-// of other engines; buffers: its destination was still read; ports: another engine that it needs as well was busy.
+// engine: its own work before it; issue: the step was not open yet; hbm: data on its way; weights: a latch; operands:
+// results of other engines; buffers: its destination was still read; ports: another engine that it needs as well was
+// busy.
 enum class Cause : uint8_t { none, engine, issue, hbm, weights, operands, buffers, ports };
 constexpr int cause_count = 8;
 std::string_view name_of(Cause cause);  // "issue", "hbm", ...; an engine's own work has none
@@ -91,15 +93,16 @@ std::string_view name_of(Cause cause);  // "issue", "hbm", ...; an engine's own 
 // When everything happened.
 struct Times {
   Cycles total = 0;
-  std::vector<Cycles> start, end;      // by instruction; end = when its result is ready
-  std::vector<int32_t> waited_for;     // the instruction that set the start; -1: none
-  std::vector<Cause> cause;            // why the first engine stood still before it
-  std::vector<Cycles> stalled;         // for how long, after the instruction was issued
-  std::vector<EngineCost> engines;     // busy + stalled + idle = total
+  std::vector<Cycles> start, end;   // by instruction; end = when its result is ready
+  std::vector<int32_t> waited_for;  // the instruction that set the start; -1: none
+  std::vector<Cause> cause;         // why the first engine stood still before it
+  std::vector<Cycles> stalled;      // for how long, after the instruction was issued
+  std::vector<EngineCost> engines;  // busy + stalled + idle = total
 };
 
-Cycles total_cycles(const Stream& stream, const Scaling& scaling = {});            // the fast recurrence
-Times simulate(const Stream& stream, const Chip& chip, const Scaling& scaling = {});  // the same one, with the books kept
+Cycles total_cycles(const Stream& stream, const Scaling& scaling = {});  // the fast recurrence
+Times simulate(const Stream& stream, const Chip& chip,
+               const Scaling& scaling = {});  // the same one, with the books kept
 
 // Who set the pace: walking back from the end along `waited_for`, the cycles of each kernel by engine.
 struct PathSegment {

@@ -67,7 +67,7 @@ void multiply(const ProductPlan& p, const In* a, const In* b, Out* c, const std:
       options.matrix_unit = !std::is_same_v<Out, double>;
       if constexpr (std::is_same_v<In, float>) {
         if (!p.vector_unit) {
-          options.a_part = parts[pass.a];
+          options.a_part = p.a_rounded ? host::Part::whole : parts[pass.a];
           options.b_part = parts[pass.b];
         }
       }
@@ -84,7 +84,8 @@ const std::vector<PassParts> one_pass = {{0, 0}};
 int64_t result_elements(const ProductPlan& p) {
   int64_t last = 0;
   for (const ProductPlan::Batch& b : p.batches) last = std::max(last, b.c);
-  return p.m * p.n == 0 ? 0 : last + p.c_row.back() + p.c_column.back() + 1;  // row-major results: the last is the largest
+  return p.m * p.n == 0 ? 0
+                        : last + p.c_row.back() + p.c_column.back() + 1;  // row-major results: the last is the largest
 }
 
 }  // namespace
@@ -112,11 +113,14 @@ ProductPlan plan_product(const DotDims& dims, const Layout& a, const Layout& b, 
   const Layout c = Layout::row_major(out);
   const int64_t batch_rank = dims.lhs_batch.size(), m_rank = a_free.size();
   Dims c_batch, c_m, c_n;
-  for (int64_t d = 0; d < out.size(); ++d) (d < batch_rank ? c_batch : d < batch_rank + m_rank ? c_m : c_n).push_back(d);
+  for (int64_t d = 0; d < out.size(); ++d)
+    (d < batch_rank ? c_batch : d < batch_rank + m_rank ? c_m : c_n).push_back(d);
   p.c_row = table(c, c_m);
   p.c_column = table(c, c_n);
-  const std::vector<int64_t> a_batch = table(a, dims.lhs_batch), b_batch = table(b, dims.rhs_batch), c_offsets = table(c, c_batch);
-  for (size_t i = 0; i < a_batch.size(); ++i) p.batches.push_back({a_batch[i] + a.offset, b_batch[i] + b.offset, c_offsets[i]});
+  const std::vector<int64_t> a_batch = table(a, dims.lhs_batch), b_batch = table(b, dims.rhs_batch),
+                             c_offsets = table(c, c_batch);
+  for (size_t i = 0; i < a_batch.size(); ++i)
+    p.batches.push_back({a_batch[i] + a.offset, b_batch[i] + b.offset, c_offsets[i]});
   p.k_tiles = tile_ends(p.k, array_rows);
   p.vector_unit = dtype == DType::f32 && (p.m == 1 || p.n == 1);
   return p;
@@ -126,7 +130,9 @@ int64_t scratch_bytes(const ProductPlan& p) { return p.c_dtype == DType::bf16 ? 
 
 void compute(const ProductPlan& p, const void* a, const void* b, void* c, void* scratch) {
   switch (p.a_dtype) {
-    case DType::f64: return multiply(p, static_cast<const double*>(a), static_cast<const double*>(b), static_cast<double*>(c), one_pass);
+    case DType::f64:
+      return multiply(p, static_cast<const double*>(a), static_cast<const double*>(b), static_cast<double*>(c),
+                      one_pass);
     case DType::f32:
       return multiply(p, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c),
                       p.vector_unit ? one_pass : passes(p.precision));
@@ -136,18 +142,25 @@ void compute(const ProductPlan& p, const void* a, const void* b, void* c, void* 
       if (p.c_dtype == DType::bf16) host::f32_to_bf16(sums, static_cast<bf16*>(c), result_elements(p));
       return;
     }
-    case DType::i64: return multiply_integers(p, static_cast<const int64_t*>(a), static_cast<const int64_t*>(b), static_cast<int64_t*>(c));
-    case DType::i32: return multiply_integers(p, static_cast<const int32_t*>(a), static_cast<const int32_t*>(b), static_cast<int32_t*>(c));
-    case DType::u32: return multiply_integers(p, static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), static_cast<uint32_t*>(c));
-    case DType::boolean: break;
+    case DType::i64:
+      return multiply_integers(p, static_cast<const int64_t*>(a), static_cast<const int64_t*>(b),
+                               static_cast<int64_t*>(c));
+    case DType::i32:
+      return multiply_integers(p, static_cast<const int32_t*>(a), static_cast<const int32_t*>(b),
+                               static_cast<int32_t*>(c));
+    case DType::u32:
+      return multiply_integers(p, static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b),
+                               static_cast<uint32_t*>(c));
+    case DType::boolean:
+      break;
   }
   fail("dot_general", "the chip multiplies no bool");
 }
 
 // --- convolutions
 
-std::vector<Taps> phases_of(int64_t lhs, int64_t kernel, int64_t out, int64_t stride, int64_t pad_low, int64_t lhs_dilation,
-                            int64_t kernel_dilation) {
+std::vector<Taps> phases_of(int64_t lhs, int64_t kernel, int64_t out, int64_t stride, int64_t pad_low,
+                            int64_t lhs_dilation, int64_t kernel_dilation) {
   const int64_t period = lhs_dilation / std::gcd(stride, lhs_dilation);
   std::vector<Taps> phases;
   for (int64_t first = 0; first < std::min(period, out); ++first) {
@@ -187,21 +200,21 @@ std::vector<int64_t> convolution_k_tiles(int64_t taps, int64_t channels, int64_t
   return used;
 }
 
-ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const Layout& kernel, const Shape& out, DType dtype,
-                                 int64_t array_rows) {
+ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const Layout& kernel, const Shape& out,
+                                 DType dtype, int64_t array_rows) {
   const int64_t rank = dims.lhs.spatial.size();
   ConvolutionPlan plan;
   plan.dtype = plan.lhs_dtype = dtype;
   plan.precision = dims.precision;
-  plan.narrow = dtype == DType::bf16 || (dtype == DType::f32 && dims.precision == Precision::standard);
+  plan.rounded = dtype == DType::f32 && dims.precision == Precision::standard;
   plan.output_elements = element_count(out);
 
   std::vector<std::vector<Taps>> phases;
   Dims high;
   for (int64_t s = 0; s < rank; ++s) {
     const int64_t size = lhs.shape[dims.lhs.spatial[s]];
-    phases.push_back(phases_of(size, kernel.shape[dims.kernel.spatial[s]], out[dims.out.spatial[s]], dims.strides[s], dims.pad_low[s],
-                               dims.lhs_dilation[s], dims.kernel_dilation[s]));
+    phases.push_back(phases_of(size, kernel.shape[dims.kernel.spatial[s]], out[dims.out.spatial[s]], dims.strides[s],
+                               dims.pad_low[s], dims.lhs_dilation[s], dims.kernel_dilation[s]));
     int64_t low = 0, top = size - 1;
     for (const Taps& p : phases.back())
       for (int64_t offset : p.offset) {
@@ -213,7 +226,10 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
   }
 
   // The lhs as [batch, spatial..., features], with its border.
-  const auto view = [&](int64_t d) { plan.lhs.shape.push_back(lhs.shape[d]); plan.lhs.strides.push_back(lhs.strides[d]); };
+  const auto view = [&](int64_t d) {
+    plan.lhs.shape.push_back(lhs.shape[d]);
+    plan.lhs.strides.push_back(lhs.strides[d]);
+  };
   plan.lhs.offset = lhs.offset;
   view(dims.lhs.batch);
   for (int64_t d : dims.lhs.spatial) view(d);
@@ -247,6 +263,7 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
     p.a_dtype = p.b_dtype = dtype;
     p.c_dtype = dtype;
     p.precision = dims.precision;
+    p.a_rounded = plan.rounded;
     // Rows: images, then output positions of the phase.
     p.a_row.clear();
     for (int64_t n = 0; n < images; ++n) {
@@ -272,7 +289,10 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
       tap_a = std::move(next_a);
       tap_b = std::move(next_b);
     }
-    if (tap_a.empty()) { plan.overwrites_all = false; return; }
+    if (tap_a.empty()) {
+      plan.overwrites_all = false;
+      return;
+    }
     for (size_t t = 0; t < tap_a.size(); ++t)
       for (int64_t c = 0; c < channels; ++c) {
         p.a_column.push_back(tap_a[t] + c);
@@ -286,7 +306,8 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
     p.n = features;
     p.k = static_cast<int64_t>(p.a_column.size());
     int64_t end = 0;
-    for (int64_t used : convolution_k_tiles(static_cast<int64_t>(tap_a.size()), channels, array_rows)) p.k_tiles.push_back(end += used);
+    for (int64_t used : convolution_k_tiles(static_cast<int64_t>(tap_a.size()), channels, array_rows))
+      p.k_tiles.push_back(end += used);
     for (int64_t g = 0; g < groups; ++g)
       p.batches.push_back({feature_groups > 1 ? g * channels : g * images * bordered[0],
                            kernel.offset + g * features * kernel.strides[dims.kernel.batch],
@@ -298,34 +319,28 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
 
 namespace {
 
-// Largest offset into the kernel plus one: what has to be rounded to bf16.
-int64_t kernel_reach(const ConvolutionPlan& plan) {
-  int64_t reach = 0;
-  for (const ProductPlan& p : plan.products) {
-    int64_t row = 0, column = 0, batch = 0;
-    for (int64_t r : p.b_row) row = std::max(row, r);
-    for (int64_t c : p.b_column) column = std::max(column, c);
-    for (const ProductPlan::Batch& b : p.batches) batch = std::max(batch, b.b);
-    reach = std::max(reach, row + column + batch + 1);
-  }
-  return reach;
-}
-
-template <class In, class Out>
-void copy_with_border(const ConvolutionPlan& plan, const In* lhs, Out* bordered) {
+template <class T>
+void copy_with_border(const ConvolutionPlan& plan, const T* lhs, T* bordered) {
+  const bool rounded = plan.rounded;
+  const auto value = [&](T x) {
+    if constexpr (std::is_same_v<T, float>)
+      return rounded ? static_cast<float>(bf16(x)) : x;
+    else
+      return x;
+  };
   const int64_t rank = plan.border.size(), features = plan.bordered.back();
   const int64_t images = plan.bordered[0];
   const Dims strides = row_major_strides(plan.bordered);
   const int64_t image = strides[0];
   const int64_t feature_stride = plan.lhs.strides[rank + 1];
-  const int64_t width = plan.lhs.shape[rank];           // the last spatial dimension
+  const int64_t width = plan.lhs.shape[rank];  // the last spatial dimension
   const int64_t width_stride = plan.lhs.strides[rank];
-  int64_t lines = 1;                                    // of `width` positions in an image
+  int64_t lines = 1;  // of `width` positions in an image
   for (int64_t s = 0; s + 1 < rank; ++s) lines *= plan.lhs.shape[s + 1];
 #pragma omp parallel for schedule(static) if (images * image > 32768)
   for (int64_t n = 0; n < images; ++n) {
-    Out* to_image = bordered + n * image;
-    std::fill(to_image, to_image + image, Out(0.0f));
+    T* to_image = bordered + n * image;
+    std::fill(to_image, to_image + image, T(0.0f));
     for (int64_t line = 0; line < lines; ++line) {
       int64_t from = plan.lhs.offset + n * plan.lhs.strides[0], to = plan.border[rank - 1] * strides[rank], rest = line;
       for (int64_t s = rank - 2; s >= 0; --s) {
@@ -334,15 +349,19 @@ void copy_with_border(const ConvolutionPlan& plan, const In* lhs, Out* bordered)
         from += i * plan.lhs.strides[s + 1];
         to += (i + plan.border[s]) * strides[s + 1];
       }
-      if (feature_stride == 1) {
-        for (int64_t x = 0; x < width; ++x)
-          for (int64_t c = 0; c < features; ++c)
-            to_image[to + x * features + c] = Out(lhs[from + x * width_stride + c]);
+      if (feature_stride == 1 && width_stride == features) {  // a line of the lhs is a line of the copy
+        if constexpr (std::is_same_v<T, float>) {
+          if (rounded) {
+            host::round_to_bf16(lhs + from, to_image + to, width * features);
+            continue;
+          }
+        }
+        std::copy(lhs + from, lhs + from + width * features, to_image + to);
       } else {
-        for (int64_t c0 = 0; c0 < features; c0 += 16)   // 16 source lines at a time, each read along its own memory
+        for (int64_t c0 = 0; c0 < features; c0 += 16)  // 16 source lines at a time, each read along its own memory
           for (int64_t x = 0; x < width; ++x)
             for (int64_t c = c0; c < std::min(features, c0 + 16); ++c)
-              to_image[to + x * features + c] = Out(lhs[from + x * width_stride + c * feature_stride]);
+              to_image[to + x * features + c] = value(lhs[from + x * width_stride + c * feature_stride]);
       }
     }
   }
@@ -358,32 +377,23 @@ void multiply_all(const ConvolutionPlan& plan, const In* bordered, const In* ker
 }  // namespace
 
 int64_t scratch_bytes(const ConvolutionPlan& plan) {
-  const int64_t bordered = element_count(plan.bordered);
-  int64_t bytes = aligned(bordered * (plan.narrow ? 2 : size_of(plan.dtype)));
-  if (plan.narrow && plan.dtype == DType::f32) bytes += aligned(kernel_reach(plan) * 2);
-  if (plan.dtype == DType::bf16) bytes += aligned(plan.output_elements * 4);
-  return bytes;
+  return aligned(element_count(plan.bordered) * size_of(plan.dtype)) +
+         (plan.dtype == DType::bf16 ? aligned(plan.output_elements * 4) : 0);
 }
 
 void compute(const ConvolutionPlan& plan, const void* lhs, const void* kernel, void* out, void* scratch) {
-  const int64_t bordered = element_count(plan.bordered);
+  const auto run = [&]<class T>(T* bordered, auto* result) {
+    copy_with_border(plan, static_cast<const T*>(lhs), bordered);
+    multiply_all(plan, bordered, static_cast<const T*>(kernel), result);
+  };
   if (plan.dtype == DType::f64) {
-    copy_with_border(plan, static_cast<const double*>(lhs), static_cast<double*>(scratch));
-    multiply_all(plan, static_cast<const double*>(scratch), static_cast<const double*>(kernel), static_cast<double*>(out));
-  } else if (plan.dtype == DType::f32 && !plan.narrow) {
-    copy_with_border(plan, static_cast<const float*>(lhs), static_cast<float*>(scratch));
-    multiply_all(plan, static_cast<const float*>(scratch), static_cast<const float*>(kernel), static_cast<float*>(out));
+    run(static_cast<double*>(scratch), static_cast<double*>(out));
   } else if (plan.dtype == DType::f32) {
-    bf16* copy = static_cast<bf16*>(scratch);
-    bf16* weights = reinterpret_cast<bf16*>(static_cast<std::byte*>(scratch) + aligned(bordered * 2));
-    copy_with_border(plan, static_cast<const float*>(lhs), copy);
-    host::f32_to_bf16(static_cast<const float*>(kernel), weights, kernel_reach(plan));
-    multiply_all(plan, copy, weights, static_cast<float*>(out));
-  } else if (plan.dtype == DType::bf16) {
-    bf16* copy = static_cast<bf16*>(scratch);
-    float* sums = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(bordered * 2));
-    copy_with_border(plan, static_cast<const bf16*>(lhs), copy);
-    multiply_all(plan, copy, static_cast<const bf16*>(kernel), sums);
+    run(static_cast<float*>(scratch), static_cast<float*>(out));
+  } else if (plan.dtype == DType::bf16) {  // summed in f32, rounded once
+    float* sums =
+        reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(element_count(plan.bordered) * 2));
+    run(static_cast<bf16*>(scratch), sums);
     host::f32_to_bf16(sums, static_cast<bf16*>(out), plan.output_elements);
   } else {
     fail("convolution", "the chip convolves floating-point arrays only, got ", plan.dtype);

@@ -51,7 +51,9 @@ Label Recording::new_label(std::vector<Stream::Share> shares) {
 }
 
 void Recording::start_program(Label label) {
-  Append(stream_, Kind::launch, label, -1).part(scalar, static_cast<double>(chip_.cycles(chip_.overhead.launch_seconds))).write(token_);
+  Append(stream_, Kind::launch, label, -1)
+      .part(scalar, static_cast<double>(chip_.cycles(chip_.overhead.launch_seconds)))
+      .write(token_);
 }
 
 Recording::Open Recording::open(const Launch& launch) {
@@ -61,7 +63,8 @@ Recording::Open Recording::open(const Launch& launch) {
   for (size_t r = 0; r < launch.kernel->refs().size(); ++r) {
     const RefSpec& spec = launch.kernel->refs()[r];
     RefState state;
-    const int32_t count = spec.role == RefSpec::input ? 1 : static_cast<int32_t>(chip_.mxu.count);  // one a unit that writes
+    const int32_t count =
+        spec.role == RefSpec::input ? 1 : static_cast<int32_t>(chip_.mxu.count);  // one a unit that writes
     const auto fresh = [&] {
       Slots s{stream_.slots, count};
       stream_.slots += count;
@@ -92,11 +95,17 @@ void Recording::fetch(Open& open, size_t ref, const Dims& block, int buffer, int
   const int64_t grain = chip_.hbm.granularity;
   const int64_t bytes = (block_bytes(spec, extent, chip_) + grain - 1) / grain * grain;
   // A block that is still to be written back is written before it is read.
-  if (std::any_of(pending_.begin(), pending_.end(), [&](const PendingWrite& p) { return p.to == tensor.hbm; })) flush_writes();
+  if (std::any_of(pending_.begin(), pending_.end(), [&](const PendingWrite& p) { return p.to == tensor.hbm; }))
+    flush_writes();
   const double cycles = static_cast<double>(bytes) / bytes_per_cycle_;
   Append(stream_, Kind::fetch, open.launch->all, kernel)
-      .part(dma_in, cycles).part(hbm, cycles).glance(tensor.hbm).write(open.refs[ref].buffers[buffer].first)
-      .issued(token_).latency(hbm_latency_).bytes(bytes);
+      .part(dma_in, cycles)
+      .part(hbm, cycles)
+      .glance(tensor.hbm)
+      .write(open.refs[ref].buffers[buffer].first)
+      .issued(token_)
+      .latency(hbm_latency_)
+      .bytes(bytes);
 }
 
 // The first blocks of a kernel. Early: while the kernel before it still runs, as far as its data is there.
@@ -109,7 +118,10 @@ void Recording::prefetch(Open& open, int32_t kernel, bool early) {
     const Operand& operand = open.launch->operands[r];
     if (early && tensors_[static_cast<size_t>(operand.tensor)].written_by == kernel_) continue;
     if (operand.in_vmem && !operand.load) {
-      if (!early) { state.here = true; state.block = spec.map(first); }
+      if (!early) {
+        state.here = true;
+        state.block = spec.map(first);
+      }
       continue;
     }
     state.block = spec.map(first);
@@ -135,12 +147,16 @@ void Recording::close_outputs(Open& open, const Dims* next_index) {
     RefState& state = open.refs[r];
     if (spec.role != RefSpec::output) continue;
     const Dims next = next_index ? spec.map(*next_index) : Dims{};
-    if (next_index && next == state.block) { state.changed = false; continue; }
+    if (next_index && next == state.block) {
+      state.changed = false;
+      continue;
+    }
     const Operand& operand = launch.operands[r];
     if (operand.store) {
       const int64_t grain = chip_.hbm.granularity;
       const int64_t bytes = (block_bytes(spec, block_extent(spec, state.block), chip_) + grain - 1) / grain * grain;
-      pending_.push_back({state.buffers[state.turn], tensors_[static_cast<size_t>(operand.tensor)].hbm, bytes, launch.all, kernel_});
+      pending_.push_back(
+          {state.buffers[state.turn], tensors_[static_cast<size_t>(operand.tensor)].hbm, bytes, launch.all, kernel_});
     }
     if (next_index) {
       state.block = next;
@@ -153,6 +169,7 @@ void Recording::close_outputs(Open& open, const Dims* next_index) {
 void Recording::run(const Launch& launch, const Launch* next) {
   const Kernel& kernel = *launch.kernel;
   ++kernel_;
+  last_label_ = launch.all;
   stream_.kernels = kernel_ + 1;
   current_ = next_.opened && next_.launch == &launch ? std::move(next_) : open(launch);
   next_ = Open{};
@@ -177,10 +194,12 @@ void Recording::run(const Launch& launch, const Launch* next) {
     std::vector<size_t> moving;
     for (size_t r = 0; r < current_.refs.size(); ++r) {
       const RefSpec& spec = kernel.refs()[r];
-      if (spec.role == RefSpec::input && s + 1 < steps && !launch.operands[r].in_vmem && !(spec.map(following) == spec.map(index)))
+      if (spec.role == RefSpec::input && s + 1 < steps && !launch.operands[r].in_vmem &&
+          !(spec.map(following) == spec.map(index)))
         moving.push_back(r);
     }
-    const double issue = static_cast<double>((moving.size() + pending_.size()) * static_cast<size_t>(chip_.overhead.dma_issue_cycles));
+    const double issue =
+        static_cast<double>((moving.size() + pending_.size()) * static_cast<size_t>(chip_.overhead.dma_issue_cycles));
     Append(stream_, Kind::step, launch.all, kernel_).part(scalar, step_cycles_ + issue).write(token_);
     if (s == 0) prefetch(current_, kernel_, false);
     for (size_t r : moving) {
@@ -202,7 +221,8 @@ void Recording::run(const Launch& launch, const Launch* next) {
       for (size_t r = 0; r < current_.refs.size(); ++r)
         if (kernel.refs()[r].role == RefSpec::input) {
           const RefState& state = current_.refs[r];
-          for (int32_t i = 0; i < state.buffers[state.turn].count; ++i) wait.glance(state.buffers[state.turn].first + i);
+          for (int32_t i = 0; i < state.buffers[state.turn].count; ++i)
+            wait.glance(state.buffers[state.turn].first + i);
         }
     }
 
@@ -228,7 +248,7 @@ void Recording::run(const Launch& launch, const Launch* next) {
 }
 
 const Stream& Recording::finish() {
-  Append(stream_, Kind::step, current_.launch ? current_.launch->all : 0, kernel_).part(scalar, 0).write(token_);
+  Append(stream_, Kind::step, last_label_, kernel_).part(scalar, 0).write(token_);
   flush_writes();
   return stream_;
 }

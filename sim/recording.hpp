@@ -33,19 +33,23 @@ class Recording {
   int32_t new_tensor();
   Label new_label(std::vector<Stream::Share> shares);
   void start_program(Label label);  // the launch
-  // `next`, if any, is the kernel that will be run after this one: its first blocks are fetched early where they can be.
+  // `next`, if any, is the launch that will be run after this one, the same object: its first blocks are fetched early
+  // where they can be.
   void run(const Launch& launch, const Launch* next);
-  const Stream& finish();           // what is still to be written back
+  const Stream& finish();  // what is still to be written back
   Stream& stream() { return stream_; }
 
  private:
   friend class Step;
-  struct Slots { Slot first = -1; int32_t count = 1; };
+  struct Slots {
+    Slot first = -1;
+    int32_t count = 1;
+  };
   struct RefState {
     Slots buffers[2];
     int turn = 0;
-    Dims block;          // index of the current block
-    bool here = false;   // a block has been fetched or made
+    Dims block;         // index of the current block
+    bool here = false;  // a block has been fetched or made
     bool changed = true;
     Dims next_block;
     bool next_fetched = false;
@@ -55,8 +59,18 @@ class Recording {
     std::vector<RefState> refs;
     bool opened = false;
   };
-  struct Tensor { Slot hbm = -1; Slots vmem; int32_t written_by = -1; };
-  struct PendingWrite { Slots from; Slot to; int64_t bytes; Label label; int32_t kernel; };
+  struct Tensor {
+    Slot hbm = -1;
+    Slots vmem;
+    int32_t written_by = -1;
+  };
+  struct PendingWrite {
+    Slots from;
+    Slot to;
+    int64_t bytes;
+    Label label;
+    int32_t kernel;
+  };
 
   Open open(const Launch& launch);
   void prefetch(Open& open, int32_t kernel, bool early);
@@ -67,8 +81,8 @@ class Recording {
 
   // --- what Step calls
   Slots slots(Ref ref) const;
-  double vregs(Ref ref) const;     // of the current block
-  double transfers(Ref ref) const; // registers to load or store: narrow types share one
+  double vregs(Ref ref) const;      // of the current block
+  double transfers(Ref ref) const;  // registers to load or store: narrow types share one
   Label label(Payer payer) const;
   Append body(Kind kind, Payer payer);
   void read_all(Append& append, Slots slots);
@@ -78,9 +92,11 @@ class Recording {
   void matvec(const Step& step, Ref c, Ref a, Ref b, Ref matrix, const ReduceWork& work);
   void convolve(const Step& step, Ref c, Ref x, Ref w, const Convolution& convolution);
   void begin_sums(Ref c, bool accumulate);
-  void array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n, const std::vector<int64_t>& k_tiles, double passes,
-                     bool accumulate, bool transposed_latch, double register_share, bool packs_result = false);
-  void vector(const Step& step, const VectorWork& work, const std::vector<Ref>& inputs, const std::vector<Ref>& outputs);
+  void array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n, const std::vector<int64_t>& k_tiles,
+                     double passes, bool accumulate, bool transposed_latch, double register_share,
+                     bool packs_result = false);
+  void vector(const Step& step, const VectorWork& work, const std::vector<Ref>& inputs,
+              const std::vector<Ref>& outputs);
   void reduce(const Step& step, Ref out, Ref in, const ReduceWork& work);
   void transpose(const Step& step, Ref out, Ref in);
   void copy(const Step& step, Ref out, const std::vector<Ref>& parts, const CopyWork& work);
@@ -90,12 +106,13 @@ class Recording {
   Chip chip_;
   Stream stream_;
   std::vector<Tensor> tensors_;
-  std::vector<Slot> weights_;          // two (or one) a matrix unit
+  std::vector<Slot> weights_;  // two (or one) a matrix unit
   std::vector<int> weights_turn_;
-  std::vector<Engine> slot_writer_;    // the matrix unit that wrote a slot last; -1: another engine
+  std::vector<Engine> slot_writer_;  // the matrix unit that wrote a slot last; -1: another engine
   std::vector<PendingWrite> pending_;
   Open current_, next_;
   int32_t kernel_ = -1;
+  Label last_label_ = 0;
   Slot token_ = -1;
   double step_cycles_ = 0, bytes_per_cycle_ = 1;
   int64_t hbm_latency_ = 0;

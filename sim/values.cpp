@@ -31,8 +31,7 @@ VectorPlan plan_vector(host::VectorProgram program, const Shape& shape, const st
   for (int64_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     bool merges = !sizes.empty();
-    for (size_t i = 0; i < all.size() && merges; ++i)
-      merges = strides[i].back() == all[i]->strides[d] * shape[d];
+    for (size_t i = 0; i < all.size() && merges; ++i) merges = strides[i].back() == all[i]->strides[d] * shape[d];
     if (merges) {
       sizes[sizes.size() - 1] *= shape[d];
       for (size_t i = 0; i < all.size(); ++i) strides[i][strides[i].size() - 1] = all[i]->strides[d];
@@ -77,9 +76,11 @@ void compute(const VectorPlan& plan, const std::vector<const void*>& inputs, con
     in.resize(plan.inputs.size());
     out.resize(plan.outputs.size());
     for (size_t i = 0; i < plan.inputs.size(); ++i)
-      in[i] = {static_cast<const std::byte*>(inputs[i]) + place(plan.inputs[i]), plan.inputs[i].row_stride, plan.inputs[i].column_stride};
+      in[i] = {static_cast<const std::byte*>(inputs[i]) + place(plan.inputs[i]), plan.inputs[i].row_stride,
+               plan.inputs[i].column_stride};
     for (size_t i = 0; i < plan.outputs.size(); ++i)
-      out[i] = {static_cast<std::byte*>(outputs[i]) + place(plan.outputs[i]), plan.outputs[i].row_stride, plan.outputs[i].column_stride};
+      out[i] = {static_cast<std::byte*>(outputs[i]) + place(plan.outputs[i]), plan.outputs[i].row_stride,
+                plan.outputs[i].column_stride};
   };
   if (repeats >= 8 && plan.rows * plan.columns < 65536) {  // many small pieces: threads share the pieces
     const bool parallel = repeats * plan.rows * plan.columns > 65536;
@@ -114,12 +115,17 @@ ReducePlan plan_reduce(const ReduceDims& dims, const Layout& in, DType dtype) {
   plan.direct = in.is_row_major();
   if (!plan.direct) plan.gather = plan_copy(dtype, in).regions[0].copy;
 
-  struct Group { int64_t size; bool reduced; };
+  struct Group {
+    int64_t size;
+    bool reduced;
+  };
   std::vector<Group> groups;
   for (int64_t d = 0; d < in.shape.size(); ++d) {
     const bool reduced = dims.axes.contains(d);
-    if (!groups.empty() && groups.back().reduced == reduced) groups.back().size *= in.shape[d];
-    else groups.push_back({in.shape[d], reduced});
+    if (!groups.empty() && groups.back().reduced == reduced)
+      groups.back().size *= in.shape[d];
+    else
+      groups.push_back({in.shape[d], reduced});
   }
   for (;;) {
     size_t last = groups.size();
@@ -174,9 +180,10 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
       host::reduce_over_columns(plan.kind, dtype, s.outer, s.reduced, {from, s.reduced, 1}, out_dtype, to);
     } else {
       for (int64_t o = 0; o < s.outer; ++o)
-        host::reduce_over_rows(plan.kind, dtype, s.reduced, s.inner,
-                               {static_cast<const std::byte*>(from) + o * s.reduced * s.inner * size_of(dtype), s.inner, 1}, out_dtype,
-                               static_cast<std::byte*>(to) + o * s.inner * size_of(out_dtype));
+        host::reduce_over_rows(
+            plan.kind, dtype, s.reduced, s.inner,
+            {static_cast<const std::byte*>(from) + o * s.reduced * s.inner * size_of(dtype), s.inner, 1}, out_dtype,
+            static_cast<std::byte*>(to) + o * s.inner * size_of(out_dtype));
     }
     if (last && carried) {
       const float* values = static_cast<const float*>(to);
@@ -245,7 +252,8 @@ CopyPlan plan_concatenate(DType dtype, const std::vector<Layout>& parts, int64_t
 
 void compute(const CopyPlan& plan, const std::vector<const void*>& inputs, void* out) {
   if (plan.clear) std::memset(out, 0, static_cast<size_t>(plan.output_bytes));
-  for (const CopyPlan::Region& region : plan.regions) compute(region.copy, {inputs[static_cast<size_t>(region.source)]}, {out});
+  for (const CopyPlan::Region& region : plan.regions)
+    compute(region.copy, {inputs[static_cast<size_t>(region.source)]}, {out});
 }
 
 // --- random words and iota
@@ -268,8 +276,10 @@ void fill_iota(DType dtype, const Shape& shape, int64_t axis, void* out) {
     T* values = static_cast<T*>(out);
     for (int64_t i = 0, n = element_count(shape); i < n; ++i) {
       const int64_t v = i / step % shape[axis];
-      if constexpr (std::is_same_v<T, bf16>) values[i] = bf16(static_cast<float>(v));
-      else values[i] = static_cast<T>(v);
+      if constexpr (std::is_same_v<T, bf16>)
+        values[i] = bf16(static_cast<float>(v));
+      else
+        values[i] = static_cast<T>(v);
     }
   });
 }

@@ -1,4 +1,5 @@
-// From a lowering to a schedule: what stays in VMEM, how blocks are cut, where buffers lie, and the stream of instructions.
+// From a lowering to a schedule: what stays in VMEM, how blocks are cut, where buffers lie, and the stream of
+// instructions.
 #pragma once
 #include <map>
 #include <string>
@@ -11,33 +12,34 @@ namespace backbeat::tpu {
 
 // --- residency.cpp
 struct Residency {
-  std::vector<bool> resident;         // by tensor
-  std::vector<int64_t> used_bytes;    // by work: VMEM taken by residents while it runs
+  std::vector<bool> resident;       // by tensor
+  std::vector<int64_t> used_bytes;  // by work: VMEM taken by residents while it runs
 };
-// Greedy over lifetimes: the tensors that save the most traffic for the room and time they take. `reserve` bytes are left to
-// the blocks of kernels.
+// Greedy over lifetimes: the tensors that save the most traffic for the room and time they take. `reserve` bytes are
+// left to the blocks of kernels.
 Residency choose_residents(const Lowering& lowering, int64_t vmem_bytes, int64_t reserve);
 void drop_largest_resident(Residency& residency, const Lowering& lowering, size_t work);  // none: used_bytes stays 0
-std::pair<int32_t, int32_t> lifetime(const Lowering& lowering, int32_t tensor);           // first and last work, kept ones apart
+std::pair<int32_t, int32_t> lifetime(const Lowering& lowering, int32_t tensor);  // first and last work, kept ones apart
 
 // --- memory.cpp
 struct Interval {
   int64_t bytes = 0;
-  int32_t first = 0, last = 0;        // works, both included
+  int32_t first = 0, last = 0;  // works, both included
 };
 struct Placement {
   std::vector<int64_t> offsets;
-  int64_t bytes = 0;                  // the end of the last one
+  int64_t bytes = 0;  // the end of the last one
 };
 // Largest first, each at the lowest place that is free while it lives.
 Placement place(const std::vector<Interval>& intervals, int64_t alignment);
 
 struct MemoryPlan {
   MemoryCost cost;
-  std::vector<int64_t> hbm_offsets;   // by tensor; -1: never in main memory
+  std::vector<int64_t> hbm_offsets;  // by tensor; -1: never in main memory
 };
 // Error where the program does not fit the chip's main memory.
-MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency, const sim::Chip& chip);
+MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency,
+                       const sim::Chip& chip);
 
 // --- tiles.cpp: the fastest blocks by the machine's own time, remembered by the kernel's signature
 class TileSearch {
@@ -53,12 +55,13 @@ class TileSearch {
 
 // --- schedule.cpp
 struct Schedule {
-  std::vector<sim::Kernel> kernels;   // by work
-  std::vector<int32_t> timed;         // works in the order of their kernels in the stream
+  std::vector<sim::Kernel> kernels;  // by work
+  std::vector<int32_t> timed;        // works in the order of their kernels in the stream
   sim::Stream stream;
   int64_t vmem_peak_bytes = 0;
 };
-Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chip, TileSearch& search, int64_t block_budget);
+Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chip, TileSearch& search,
+                  int64_t block_budget);
 
 // --- costs.cpp
 Cost build_cost(const Program& program, const Lowering& lowering, const Schedule& schedule, const MemoryPlan& memory,

@@ -12,13 +12,23 @@ namespace {
 // "mxu1.weights" -> "weights": engines by what they are, not by which one.
 std::string kind_of(sim::Engine engine) {
   switch (engine) {
-    case sim::scalar: return "issue";
-    case sim::dma_in: case sim::dma_out: case sim::hbm: return "hbm";
-    case sim::vpu: return "vpu";
-    case sim::eup: return "eup";
-    case sim::xlu: return "xlu";
-    case sim::vmem_load: case sim::vmem_store: return "vmem";
-    default: return (engine - sim::first_mxu) % 2 == 0 ? "mxu" : "weights";
+    case sim::scalar:
+      return "issue";
+    case sim::dma_in:
+    case sim::dma_out:
+    case sim::hbm:
+      return "hbm";
+    case sim::vpu:
+      return "vpu";
+    case sim::eup:
+      return "eup";
+    case sim::xlu:
+      return "xlu";
+    case sim::vmem_load:
+    case sim::vmem_store:
+      return "vmem";
+    default:
+      return (engine - sim::first_mxu) % 2 == 0 ? "mxu" : "weights";
   }
 }
 
@@ -73,7 +83,9 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
   Precision highest = Precision::standard;
   for (NodeId id = 0; id < tape.size(); ++id) {
     const Node& node = tape[id];
-    if (!lowering.fusion.live[static_cast<size_t>(id)] || node.op == Op::input || node.op == Op::constant || node.op == Op::iota) continue;
+    if (!lowering.fusion.live[static_cast<size_t>(id)] || node.op == Op::input || node.op == Op::constant ||
+        node.op == Op::iota)
+      continue;
     row_of[static_cast<size_t>(id)] = static_cast<int32_t>(cost.nodes.size());
     NodeCost row;
     row.id = id;
@@ -87,11 +99,15 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     row.flops_padded = lowering.flops_padded[static_cast<size_t>(id)];
     row.bound_by = "none";
     cost.nodes.push_back(std::move(row));
-    if (node.op == Op::dot_general) highest = std::max(highest, std::get<std::shared_ptr<const DotDims>>(node.attributes)->precision);
-    if (node.op == Op::convolution) highest = std::max(highest, std::get<std::shared_ptr<const ConvDims>>(node.attributes)->precision);
+    if (node.op == Op::dot_general)
+      highest = std::max(highest, std::get<std::shared_ptr<const DotDims>>(node.attributes)->precision);
+    if (node.op == Op::convolution)
+      highest = std::max(highest, std::get<std::shared_ptr<const ConvDims>>(node.attributes)->precision);
   }
   cost.precision = std::string(name_of(highest));
-  const auto row = [&](NodeId id) -> NodeCost& { return cost.nodes[id < 0 ? 0 : static_cast<size_t>(row_of[static_cast<size_t>(id)])]; };
+  const auto row = [&](NodeId id) -> NodeCost& {
+    return cost.nodes[id < 0 ? 0 : static_cast<size_t>(row_of[static_cast<size_t>(id)])];
+  };
 
   // Sums by label, then split among the label's nodes to the last unit.
   const std::vector<std::string> names = sim::engine_names(chip);
@@ -99,7 +115,7 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
   constexpr size_t causes = sim::cause_count;
   std::vector<Cycles> busy(labels * engines, 0), stalls(labels * causes, 0);
   std::vector<int64_t> hbm_bytes(labels, 0), vmem_bytes(labels, 0);
-  std::vector<Cycles> work(labels, 0);                       // all engine cycles, by label
+  std::vector<Cycles> work(labels, 0);  // all engine cycles, by label
   std::vector<Cycles> finish(static_cast<size_t>(stream.kernels) + 1, 0);
   std::vector<std::vector<sim::Label>> labels_of(static_cast<size_t>(stream.kernels) + 1);
   const double register_bytes = static_cast<double>(chip.vpu.sublanes * chip.vpu.lanes * 4);
@@ -110,8 +126,10 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
       const sim::Part& part = stream.parts[static_cast<size_t>(i.first_part + p)];
       busy[label * engines + static_cast<size_t>(part.engine)] += part.occupancy;
       work[label] += part.occupancy;
-      if (part.engine == sim::vmem_load) vmem_bytes[label] += static_cast<int64_t>(part.occupancy * chip.vmem.loads_per_cycle * register_bytes);
-      if (part.engine == sim::vmem_store) vmem_bytes[label] += static_cast<int64_t>(part.occupancy * chip.vmem.stores_per_cycle * register_bytes);
+      if (part.engine == sim::vmem_load)
+        vmem_bytes[label] += static_cast<int64_t>(part.occupancy * chip.vmem.loads_per_cycle * register_bytes);
+      if (part.engine == sim::vmem_store)
+        vmem_bytes[label] += static_cast<int64_t>(part.occupancy * chip.vmem.stores_per_cycle * register_bytes);
     }
     hbm_bytes[label] += i.bytes;
     if (times.cause[n] != sim::Cause::none && times.cause[n] != sim::Cause::engine)
@@ -139,7 +157,8 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     split(label, vmem_bytes[label], [](NodeCost& r, int64_t v) { r.bytes["vmem"] += v; });
   }
 
-  // Elapsed: how far the end of each kernel moves the frontier; shared by its nodes in proportion to their engine cycles.
+  // Elapsed: how far the end of each kernel moves the frontier; shared by its nodes in proportion to their engine
+  // cycles.
   std::vector<Cycles> begin(finish.size(), 0), until(finish.size(), 0);
   Cycles frontier = 0;
   for (size_t k = 0; k < finish.size(); ++k) {
@@ -149,7 +168,8 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     std::sort(labels_of[k].begin(), labels_of[k].end());
     labels_of[k].erase(std::unique(labels_of[k].begin(), labels_of[k].end()), labels_of[k].end());
     for (sim::Label l : labels_of[k])
-      for (const auto& s : stream.labels[static_cast<size_t>(l)]) weight[s.node] += s.share * static_cast<double>(work[static_cast<size_t>(l)]);
+      for (const auto& s : stream.labels[static_cast<size_t>(l)])
+        weight[s.node] += s.share * static_cast<double>(work[static_cast<size_t>(l)]);
     std::vector<double> weights;
     std::vector<NodeId> nodes;
     for (const auto& [id, w] : weight) {
@@ -161,11 +181,13 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
   }
   cost.launch_cycles = cost.nodes[0].cycles;
 
-  // What bound each kernel: the engine with most cycles of the critical path while the frontier moved through the kernel.
+  // What bound each kernel: the engine with most cycles of the critical path while the frontier moved through the
+  // kernel.
   std::vector<std::map<std::string, Cycles>> path(finish.size());
   size_t k = finish.size();
   for (const sim::PathSegment& s : sim::critical_path(stream, times)) {  // from the end to the start
-    const std::string kind = kind_of(longest_part(stream, stream.instructions[static_cast<size_t>(s.instruction)]).engine);
+    const std::string kind =
+        kind_of(longest_part(stream, stream.instructions[static_cast<size_t>(s.instruction)]).engine);
     while (k > 0 && begin[k - 1] >= s.end) --k;
     for (size_t j = k; j-- > 0 && until[j] > s.begin;) {
       const Cycles overlap = std::min(s.end, until[j]) - std::max(s.begin, begin[j]);
@@ -178,7 +200,10 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     std::string by = "hidden";  // the kernel ended before one that came earlier
     Cycles longest = 0;
     for (const auto& [kind, cycles] : path[j])
-      if (cycles > longest) { longest = cycles; by = kind; }
+      if (cycles > longest) {
+        longest = cycles;
+        by = kind;
+      }
     for (sim::Label l : labels_of[j])
       for (const auto& s : stream.labels[static_cast<size_t>(l)]) {
         const auto r = static_cast<size_t>(s.node < 0 ? 0 : row_of[static_cast<size_t>(s.node)]);

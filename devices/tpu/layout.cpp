@@ -17,7 +17,8 @@ bool is_line(const Shape& shape) {
 int64_t vregs(const Shape& shape, Tiling tiling, const sim::Chip& chip) {
   const int64_t elements = element_count(shape);
   if (elements == 0) return 0;
-  if (is_line(shape) || tiling.lane < 0) return std::max<int64_t>(1, ceil_div(elements, chip.vpu.sublanes * chip.vpu.lanes));
+  if (is_line(shape) || tiling.lane < 0)
+    return std::max<int64_t>(1, ceil_div(elements, chip.vpu.sublanes * chip.vpu.lanes));
   int64_t count = ceil_div(shape[tiling.lane], chip.vpu.lanes) *
                   (tiling.sublane >= 0 ? ceil_div(shape[tiling.sublane], chip.vpu.sublanes) : 1);
   for (int64_t d = 0; d < shape.size(); ++d)
@@ -37,14 +38,19 @@ Tiling smallest(const Shape& shape, const sim::Chip& chip) {
     for (int64_t sublane = shape.size() - 1; sublane >= 0; --sublane) {
       if (lane == sublane) continue;
       const int64_t count = vregs(shape, {sublane, lane}, chip);
-      if (count < least) { least = count; best = {sublane, lane}; }
+      if (count < least) {
+        least = count;
+        best = {sublane, lane};
+      }
     }
   return best;
 }
 
 bool same(const Shape& shape, Tiling a, Tiling b) {
   if (is_line(shape)) return true;
-  const auto place = [&](int64_t d) { return d >= 0 && shape[d] == 1 ? -1 : d; };  // where a dimension of 1 lies does not matter
+  const auto place = [&](int64_t d) {
+    return d >= 0 && shape[d] == 1 ? -1 : d;
+  };  // where a dimension of 1 lies does not matter
   return place(a.lane) == place(b.lane) && place(a.sublane) == place(b.sublane);
 }
 
@@ -60,7 +66,8 @@ Tiling transposed(Tiling tiling, const Dims& permutation) {
 std::optional<Tiling> reshaped(const Shape& from, Tiling tiling, const Shape& to) {
   if (is_line(from) && is_line(to)) return Tiling{};
   if (is_line(from) || is_line(to)) return std::nullopt;
-  // Runs of dimensions with equal products; a dimension keeps its place if it is a run of its own (but for ones beside it).
+  // Runs of dimensions with equal products; a dimension keeps its place if it is a run of its own (but for ones beside
+  // it).
   Tiling out;
   int64_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
@@ -79,7 +86,10 @@ std::optional<Tiling> reshaped(const Shape& from, Tiling tiling, const Shape& to
     const auto only = [](const Shape& s, int64_t begin, int64_t end) {
       int64_t found = -1;
       for (int64_t d = begin; d < end; ++d)
-        if (s[d] != 1) { if (found >= 0) return int64_t{-2}; found = d; }
+        if (s[d] != 1) {
+          if (found >= 0) return int64_t{-2};
+          found = d;
+        }
       return found;
     };
     for (int64_t d = i; d < i_end; ++d) {
@@ -93,12 +103,18 @@ std::optional<Tiling> reshaped(const Shape& from, Tiling tiling, const Shape& to
   }
   if (out.lane < 0) {  // the lanes held a dimension of 1: it stays one
     for (int64_t d = to.size() - 1; d >= 0; --d)
-      if (d != out.sublane && to[d] == 1) { out.lane = d; break; }
+      if (d != out.sublane && to[d] == 1) {
+        out.lane = d;
+        break;
+      }
     if (out.lane < 0) return std::nullopt;
   }
   if (out.sublane < 0)
     for (int64_t d = to.size() - 1; d >= 0; --d)
-      if (d != out.lane && to[d] == 1) { out.sublane = d; break; }
+      if (d != out.lane && to[d] == 1) {
+        out.sublane = d;
+        break;
+      }
   return out;
 }
 

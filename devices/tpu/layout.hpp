@@ -1,5 +1,5 @@
-// Layouts: which dimension of an array lies on the lanes of vector registers and which on the sublanes. They change time and
-// padded size; values are row-major on the host whatever the layout.
+// Layouts: which dimension of an array lies on the lanes of vector registers and which on the sublanes. They change
+// time and padded size; values are row-major on the host whatever the layout.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,9 +17,9 @@ struct Tiling {
 
 // At most one dimension is not 1: such an array is a line whatever its tiling.
 bool is_line(const Shape& shape);
-int64_t vregs(const Shape& shape, Tiling tiling, const sim::Chip& chip);   // vector registers, padding included
+int64_t vregs(const Shape& shape, Tiling tiling, const sim::Chip& chip);  // vector registers, padding included
 int64_t bytes(const Shape& shape, DType dtype, Tiling tiling, const sim::Chip& chip);
-Tiling smallest(const Shape& shape, const sim::Chip& chip);                // the pair with the least padding; ties: last two
+Tiling smallest(const Shape& shape, const sim::Chip& chip);  // the pair with the least padding; ties: last two
 bool same(const Shape& shape, Tiling a, Tiling b);
 Tiling transposed(Tiling tiling, const Dims& permutation);
 // The tiling after a reshape that moves nothing; none if registers would have to be rearranged.

@@ -147,7 +147,7 @@ int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, Nod
   work.has_values = false;
   const int64_t sublanes = chip_.vpu.sublanes, lanes = chip_.vpu.lanes;
   for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 8192})
-    if (steps <= std::max(from_vregs, to_vregs)) work.tiles.push_back({steps, 0, 0, false});
+    if (steps <= std::max(from_vregs, to_vregs)) work.tiles.push_back({.m = steps});
   work.build = [=](const Tile& tile) {
     const int64_t in_block = ceil_div(from_vregs, tile.m), out_block = ceil_div(to_vregs, tile.m);
     const int64_t steps = std::max(ceil_div(from_vregs, in_block), ceil_div(to_vregs, out_block));
@@ -155,11 +155,12 @@ int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, Nod
       return [blocks](const Dims& grid) { return Dims{std::min(grid[0], blocks - 1)}; };
     };
     sim::Kernel k("relayout", {steps});
-    const sim::Ref in = k.in("in", {dtype, {from_vregs, sublanes, lanes}}, {in_block, sublanes, lanes}, clipped(ceil_div(from_vregs, in_block)));
-    const sim::Ref out = k.out("out", {dtype, {to_vregs, sublanes, lanes}}, {out_block, sublanes, lanes}, clipped(ceil_div(to_vregs, out_block)));
-    k.body([=](sim::Step& s) {
-      s.copy(out, in, {.turned_vregs = static_cast<double>(std::max(in_block, out_block))});
-    });
+    const sim::Ref in = k.in("in", {dtype, {from_vregs, sublanes, lanes}}, {in_block, sublanes, lanes},
+                             clipped(ceil_div(from_vregs, in_block)));
+    const sim::Ref out = k.out("out", {dtype, {to_vregs, sublanes, lanes}}, {out_block, sublanes, lanes},
+                               clipped(ceil_div(to_vregs, out_block)));
+    k.body(
+        [=](sim::Step& s) { s.copy(out, in, {.turned_vregs = static_cast<double>(std::max(in_block, out_block))}); });
     return k;
   };
   work.signature = concat("relayout ", from_vregs, ' ', to_vregs, ' ', dtype);
@@ -229,7 +230,8 @@ void Lowerer::alias(NodeId id) {
   const DType dtype = n.dtype;
   copy.build = [=](const Tile&) {
     sim::Kernel k("host copy", {1});
-    const sim::Ref in = k.in("in", {dtype, shape}, shape, sim::whole()), out = k.out("out", {dtype, shape}, shape, sim::whole());
+    const sim::Ref in = k.in("in", {dtype, shape}, shape, sim::whole()),
+                   out = k.out("out", {dtype, shape}, shape, sim::whole());
     k.collapse();
     k.body([=](sim::Step& s) { s.copy(out, in, {.plan = plan}); });
     return k;
@@ -241,10 +243,14 @@ void Lowerer::lower_group(const FusionGroup& group) {
   if (is_alias(group)) return alias(group.head);
   if (group.head < 0) return lower_chain(group);
   switch (node(group.head).op) {
-    case Op::dot_general: return lower_dot(group);
-    case Op::convolution: return lower_convolution(group);
-    case Op::rng_bit_generator: return lower_random(group.head);
-    default: return lower_move(group.head);
+    case Op::dot_general:
+      return lower_dot(group);
+    case Op::convolution:
+      return lower_convolution(group);
+    case Op::rng_bit_generator:
+      return lower_random(group.head);
+    default:
+      return lower_move(group.head);
   }
 }
 
@@ -264,7 +270,9 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
   std::vector<int> reg(at(tape_.size()), -1);
   std::vector<NodeId> scalars;
   std::map<NodeId, NodeId> last_use;
-  const auto member = [&](NodeId id) { return id == group.head || std::binary_search(group.chain.begin(), group.chain.end(), id); };
+  const auto member = [&](NodeId id) {
+    return id == group.head || std::binary_search(group.chain.begin(), group.chain.end(), id);
+  };
   for (NodeId id : group.chain)
     for (NodeId operand : node(id).operands) {
       last_use[operand] = id;
@@ -279,7 +287,8 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
       // The same source read in the same way shares a register.
       const sim::Layout layout = operand == group.head ? sim::Layout::row_major(group.shape) : layout_of(operand);
       for (size_t i = 0; i < chain.inputs.size(); ++i)
-        if (chain.inputs[i] == from && chain.layouts[i].strides == layout.strides && chain.layouts[i].offset == layout.offset)
+        if (chain.inputs[i] == from && chain.layouts[i].strides == layout.strides &&
+            chain.layouts[i].offset == layout.offset)
           reg[at(operand)] = static_cast<int>(i);
       if (reg[at(operand)] >= 0) continue;
       reg[at(operand)] = static_cast<int>(chain.inputs.size());
@@ -299,14 +308,17 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
     op.value = std::get<Array>(node(source(id)).attributes).at(0);
     program.ops.push_back(op);
   }
-  std::vector<int> free;  // registers whose value is dead
+  std::vector<int> free;             // registers whose value is dead
   std::map<int, NodeId> held_until;  // by register
   for (NodeId id : group.chain) {
     const Node& n = node(id);
     const auto release = [&] {
       for (auto it = held_until.begin(); it != held_until.end();) {
-        if (it->second < id) { free.push_back(it->first); it = held_until.erase(it); }
-        else ++it;
+        if (it->second < id) {
+          free.push_back(it->first);
+          it = held_until.erase(it);
+        } else
+          ++it;
       }
     };
     release();
@@ -314,7 +326,8 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
     const NodeId until = is_output ? tape_.size() : last_use.count(id) ? last_use[id] : id;
     if (n.op == Op::stop_gradient) {
       reg[at(id)] = reg[at(n.operands[0])];
-      if (auto held = held_until.find(reg[at(id)]); held != held_until.end()) held->second = std::max(held->second, until);
+      if (auto held = held_until.find(reg[at(id)]); held != held_until.end())
+        held->second = std::max(held->second, until);
       continue;
     }
     host::VectorOp op;
@@ -345,10 +358,13 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
 // Registers that have to be spread over the lanes: operands that vary along sublanes but not along lanes.
 double Lowerer::lane_broadcasts(const Chain& chain, const Shape& shape, Tiling tiling) const {
   if (tiling.lane < 0 || is_line(shape)) return 0;
-  const double rows = static_cast<double>(vregs(shape, tiling, chip_)) / static_cast<double>(ceil_div(shape[tiling.lane], chip_.vpu.lanes));
+  const double rows = static_cast<double>(vregs(shape, tiling, chip_)) /
+                      static_cast<double>(ceil_div(shape[tiling.lane], chip_.vpu.lanes));
   double count = 0;
   for (const sim::Layout& layout : chain.layouts)
-    if (shape[tiling.lane] > 1 && layout.strides[tiling.lane] == 0 && tiling.sublane >= 0 && layout.strides[tiling.sublane] != 0) count += rows;
+    if (shape[tiling.lane] > 1 && layout.strides[tiling.lane] == 0 && tiling.sublane >= 0 &&
+        layout.strides[tiling.sublane] != 0)
+      count += rows;
   return count;
 }
 

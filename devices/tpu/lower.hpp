@@ -18,11 +18,11 @@ struct Tensor {
   DType dtype = DType::f32;
   Tiling tiling;
   int64_t vregs = 0, bytes = 0;
-  NodeId node = -1;           // whose value it holds
-  bool leaf = false;          // an input, state or constant: there before the run
-  bool kept = false;          // an output or written state: must be in main memory when the run ends
-  bool laid_out = true;       // leaves are laid out as their first reader wants
-  int32_t producer = -1;      // index of the work that writes it
+  NodeId node = -1;       // whose value it holds
+  bool leaf = false;      // an input, state or constant: there before the run
+  bool kept = false;      // an output or written state: must be in main memory when the run ends
+  bool laid_out = true;   // leaves are laid out as their first reader wants
+  int32_t producer = -1;  // index of the work that writes it
   std::vector<int32_t> consumers;
 };
 
@@ -41,31 +41,36 @@ struct HostBuffer {
 // How a kernel's blocks are cut: one number an axis whose meaning is the kernel's own.
 struct Tile {
   int64_t m = 0, n = 0, k = 0;
-  bool swap_order = false;
+  bool swap_order = false;     // which axis the grid walks outside
+  bool swap_operands = false;  // convolutions: features are streamed past latched positions
 };
 
 struct Work {
   std::string name;
-  std::vector<NodeId> nodes;                    // who pays
+  std::vector<NodeId> nodes;  // who pays
   NodeId head = -1;
-  std::vector<double> weight;                   // of each node, in vector slots; the head's does not matter
-  std::vector<int32_t> reads, writes;           // tensors; in the order of the kernel's refs
-  std::vector<Tile> tiles;                      // candidates, the likeliest first
+  std::vector<double> weight;          // of each node, in vector slots; the head's does not matter
+  std::vector<int32_t> reads, writes;  // tensors; in the order of the kernel's refs
+  std::vector<Tile> tiles;             // candidates, the likeliest first
   std::function<sim::Kernel(const Tile&)> build;
+  // What is timed to choose a tile, if not that: products choose as for one pass, so that three and six passes stream
+  // exactly three and six times the rows.
+  std::function<sim::Kernel(const Tile&)> build_for_choice;
   // Values: one buffer for each ref, scratch included (-1). Empty where nothing moves on the host.
   std::vector<int32_t> host_buffers;
   bool has_values = true;
   int64_t scratch_bytes = 0;
-  std::string signature;                        // equal for kernels that take equally long
+  int64_t flops_padded_swapped = -1;  // of the head, if its operands are swapped
+  std::string signature;              // equal for kernels that take equally long
 };
 
 struct Lowering {
   std::vector<Tensor> tensors;
   std::vector<Work> works;
   std::vector<HostBuffer> buffers;
-  std::vector<HostValue> values;                // by node; buffer -1: folded or dead
-  std::vector<int32_t> node_tensor;             // by node; -1: folded or dead
-  std::vector<int64_t> flops, flops_padded;     // by node
+  std::vector<HostValue> values;             // by node; buffer -1: folded or dead
+  std::vector<int32_t> node_tensor;          // by node; -1: folded or dead
+  std::vector<int64_t> flops, flops_padded;  // by node
   Fusion fusion;
 };
 

@@ -116,7 +116,8 @@ void Lowerer::lower_chain(const FusionGroup& group) {
     } else {
       from = layout_of(x);
     }
-    item.work.plan = std::make_shared<sim::ReducePlan>(sim::plan_reduce(std::get<ReduceDims>(node(r).attributes), from, node(r).dtype));
+    item.work.plan = std::make_shared<sim::ReducePlan>(
+        sim::plan_reduce(std::get<ReduceDims>(node(r).attributes), from, node(r).dtype));
     work.scratch_bytes = std::max(work.scratch_bytes, sim::scratch_bytes(*item.work.plan));
   }
   std::vector<DType> hidden_types;
@@ -128,22 +129,27 @@ void Lowerer::lower_chain(const FusionGroup& group) {
   sim::VectorWork vector = sim::work_of(chain.program, chip_);
   const double spread = lane_broadcasts(chain, group.shape, tiling);
   std::vector<sim::Layout> out_layouts(written.size(), sim::Layout::row_major(group.shape));
-  if (has_chain) vector.plan = std::make_shared<sim::VectorPlan>(sim::plan_vector(chain.program, group.shape, chain.layouts, out_layouts));
+  if (has_chain)
+    vector.plan =
+        std::make_shared<sim::VectorPlan>(sim::plan_vector(chain.program, group.shape, chain.layouts, out_layouts));
 
   for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 16384})
-    if (steps <= std::max<int64_t>(1, registers)) work.tiles.push_back({steps, 0, 0, false});
+    if (steps <= std::max<int64_t>(1, registers)) work.tiles.push_back({.m = steps});
   const size_t chain_outputs = outputs.size();
   const int64_t sublanes = chip_.vpu.sublanes, lanes = chip_.vpu.lanes;
   const int64_t small_limit = chip_.vmem.bytes / 8;
   const std::string name = work.name;
   const auto make = [=](const Tile& tile) {
-    const int64_t block = ceil_div(std::max<int64_t>(1, registers), tile.m), steps = ceil_div(std::max<int64_t>(1, registers), block);
+    const int64_t block = ceil_div(std::max<int64_t>(1, registers), tile.m),
+                  steps = ceil_div(std::max<int64_t>(1, registers), block);
     sim::Kernel k(name, {steps});
     const auto ref = [&](const std::string& label, const Registers& r, bool output) {
       const int64_t count = std::max<int64_t>(1, r.count);
       int64_t cut = count;
-      if (!r.whole) cut = ceil_div(count, steps);
-      else if (!output && count * sublanes * lanes * size_of(r.dtype) > small_limit) cut = ceil_div(count, steps);
+      if (!r.whole)
+        cut = ceil_div(count, steps);
+      else if (!output && count * sublanes * lanes * size_of(r.dtype) > small_limit)
+        cut = ceil_div(count, steps);
       const int64_t blocks = ceil_div(count, cut);
       // A large operand that stretches is read along, block by block.
       sim::IndexMap map = [=](const Dims& grid) { return Dims{std::min(grid[0] * blocks / steps, blocks - 1)}; };
@@ -182,7 +188,8 @@ void Lowerer::lower_chain(const FusionGroup& group) {
     return k;
   };
   work.build = make;
-  std::string key = concat(name, ' ', registers, ' ', vector.alu_slots, ' ', vector.eup_pushes, ' ', spread, ' ', chain.inputs.size(), ' ', hidden.size());
+  std::string key = concat(name, ' ', registers, ' ', vector.alu_slots, ' ', vector.eup_pushes, ' ', spread, ' ',
+                           chain.inputs.size(), ' ', hidden.size());
   for (const Registers& r : in) key += concat(" i", r.count, r.dtype, r.whole);
   for (const Registers& r : out) key += concat(" o", r.count, r.dtype, r.whole);
   for (const Reduced& r : reduced) key += concat(" r", r.work.lane_reductions, ',', r.work.sublane_reductions);
@@ -201,7 +208,10 @@ Lowerer::Epilogue Lowerer::epilogue_of(const FusionGroup& group, Tiling tiling) 
   for (NodeId id : e.chain.inputs) {
     const bool full = node(id).shape == group.shape;
     e.full.push_back(full);
-    if (id == group.head) { e.tensors.push_back(-1); continue; }
+    if (id == group.head) {
+      e.tensors.push_back(-1);
+      continue;
+    }
     e.tensors.push_back(full ? tensor_as(id, tiling, group.head) : tensor_of(id));
     out_.tensors[at(e.tensors.back())].laid_out = true;
   }
@@ -212,8 +222,8 @@ Lowerer::Epilogue Lowerer::epilogue_of(const FusionGroup& group, Tiling tiling) 
   return e;
 }
 
-// Where the host keeps a product that only its epilogue reads: in place of the first result of the same width, so that the
-// epilogue runs in place.
+// Where the host keeps a product that only its epilogue reads: in place of the first result of the same width, so that
+// the epilogue runs in place.
 int32_t Lowerer::head_buffer(const FusionGroup& group, const Epilogue& epilogue) {
   const Node& head = node(group.head);
   for (NodeId id : epilogue.outputs)

@@ -1,5 +1,5 @@
-// Convolutions of every kind: forward, input gradients (dilated lhs, computed phase by phase), kernel gradients (batch and
-// features exchanged).
+// Convolutions of every kind: forward, input gradients (dilated lhs, computed phase by phase), kernel gradients (batch
+// and features exchanged).
 #include <algorithm>
 #include <cmath>
 
@@ -29,12 +29,15 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   for (int64_t s = 0; s < rank; ++s) {
     std::vector<std::pair<int64_t, int64_t>> next;
     for (const auto& [positions, taps] : phases)
-      for (const sim::Taps& t : sim::phases_of(l[dims.lhs.spatial[s]], w[dims.kernel.spatial[s]], n.shape[dims.out.spatial[s]], dims.strides[s],
-                                               dims.pad_low[s], dims.lhs_dilation[s], dims.kernel_dilation[s]))
+      for (const sim::Taps& t :
+           sim::phases_of(l[dims.lhs.spatial[s]], w[dims.kernel.spatial[s]], n.shape[dims.out.spatial[s]],
+                          dims.strides[s], dims.pad_low[s], dims.lhs_dilation[s], dims.kernel_dilation[s]))
         next.push_back({positions * t.outputs, taps * static_cast<int64_t>(t.kernel.size())});
     phases = std::move(next);
   }
-  const int64_t passes = n.dtype == DType::f32 ? passes_of(dims.precision) : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes)) : 1;
+  const int64_t passes = n.dtype == DType::f32   ? passes_of(dims.precision)
+                         : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes))
+                                                 : 1;
   int64_t useful = 0, padded = 0, padded_swapped = 0;
   for (const auto& [positions, taps] : phases) {
     sim::ConvolutionPhase phase;
@@ -44,7 +47,8 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
     const auto tiles = static_cast<int64_t>(phase.k_tiles.size());
     const int64_t rows = positions * spec.images, sublanes = chip_.vpu.sublanes, width = chip_.mxu.columns;
     padded += ceil_div(rows, sublanes) * sublanes * ceil_div(spec.columns, width) * width * tiles * chip_.mxu.rows;
-    padded_swapped += ceil_div(spec.columns, sublanes) * sublanes * ceil_div(rows, width) * width * tiles * chip_.mxu.rows;
+    padded_swapped +=
+        ceil_div(spec.columns, sublanes) * sublanes * ceil_div(rows, width) * width * tiles * chip_.mxu.rows;
     spec.phases.push_back(std::move(phase));
   }
   out_.flops[at(group.head)] = 2 * useful * spec.images * channels * spec.columns * spec.groups;
@@ -58,15 +62,21 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   };
   const auto second = [&](const Shape& shape, int64_t batch, const Dims& spatial) {
     const int64_t s = long_spatial(shape, spatial);  // what pads less on the sublanes
-    const auto waste = [&](int64_t d) { return static_cast<double>(ceil_div(shape[d], chip_.vpu.sublanes) * chip_.vpu.sublanes) / static_cast<double>(shape[d]); };
+    const auto waste = [&](int64_t d) {
+      return static_cast<double>(ceil_div(shape[d], chip_.vpu.sublanes) * chip_.vpu.sublanes) /
+             static_cast<double>(shape[d]);
+    };
     return s >= 0 && waste(s) < waste(batch) ? s : batch;
   };
   // A narrow lhs is stored as small as it gets and turned in the kernel; a wide one has its features on the lanes.
   const bool narrow = channels * 4 <= chip_.vpu.lanes;
-  const Tiling l_best = narrow ? smallest(l, chip_) : Tiling{second(l, dims.lhs.batch, dims.lhs.spatial), dims.lhs.feature};
+  const Tiling l_best =
+      narrow ? smallest(l, chip_) : Tiling{second(l, dims.lhs.batch, dims.lhs.spatial), dims.lhs.feature};
   const Tiling w_best{dims.kernel.feature, dims.kernel.batch};
-  const int32_t l_tensor = out_.tensors[at(tensor_of(lhs))].laid_out ? tensor_of(lhs) : tensor_as(lhs, l_best, group.head);
-  int32_t w_tensor = out_.tensors[at(tensor_of(kernel))].laid_out ? tensor_of(kernel) : tensor_as(kernel, w_best, group.head);
+  const int32_t l_tensor =
+      out_.tensors[at(tensor_of(lhs))].laid_out ? tensor_of(lhs) : tensor_as(lhs, l_best, group.head);
+  int32_t w_tensor =
+      out_.tensors[at(tensor_of(kernel))].laid_out ? tensor_of(kernel) : tensor_as(kernel, w_best, group.head);
   const Tiling l_tiling = tiling_of(lhs);
   Tiling w_tiling = tiling_of(kernel);
   if (w_tiling.lane != dims.kernel.batch && w_tiling.lane != dims.kernel.feature && !is_line(w)) {
@@ -77,38 +87,23 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   spec.kernel_vregs = std::max<int64_t>(1, out_.tensors[at(w_tensor)].vregs);
   const bool lhs_contracts_lanes = l_tiling.lane == dims.lhs.feature || is_line(l);
   const bool kernel_contracts_lanes = !is_line(w) && w_tiling.lane == dims.kernel.feature && w[dims.kernel.batch] != 1;
-  // Features are streamed past latched positions where that is clearly faster: when they are few.
-  const auto array_cycles = [&](bool streams_kernel) {
-    const bool dear = streams_kernel ? lhs_contracts_lanes : kernel_contracts_lanes;
-    const double latch = static_cast<double>(chip_.mxu.rows) / (dear ? chip_.mxu.transposed_latch_rows_per_cycle : chip_.mxu.latch_rows_per_cycle);
-    double cycles = 0;
-    for (const sim::ConvolutionPhase& phase : spec.phases) {
-      const double positions = phase.positions * static_cast<double>(spec.images), features = static_cast<double>(spec.columns);
-      const double streamed = (streams_kernel ? features : positions) / chip_.mxu.rows_per_cycle;
-      const double tiles = std::ceil((streams_kernel ? positions : features) / static_cast<double>(chip_.mxu.columns));
-      cycles += static_cast<double>(phase.k_tiles.size()) * tiles * std::max(latch, streamed);
-    }
-    return cycles / static_cast<double>(chip_.mxu.count);
-  };
-  spec.streams_kernel = array_cycles(true) < 0.7 * array_cycles(false);
-  out_.flops_padded[at(group.head)] = 2 * passes * (spec.streams_kernel ? padded_swapped : padded) * spec.groups;
-  if (spec.streams_kernel) {
-    spec.turned_vregs = kernel_contracts_lanes || is_line(w) ? 0 : static_cast<double>(spec.kernel_vregs);
-    spec.transposed_latch = lhs_contracts_lanes;
-  } else {
-    spec.turned_vregs = lhs_contracts_lanes ? 0 : static_cast<double>(spec.lhs_vregs);
-    spec.transposed_latch = kernel_contracts_lanes;
-  }
-  // A narrow result, too, is stored as small as it gets; the XLU packs what the array gives, a few lanes of each register.
+  // Either operand can be streamed past the other; the machine decides between them, block by block.
+  out_.flops_padded[at(group.head)] = 2 * passes * padded * spec.groups;
+  spec.turned_vregs = lhs_contracts_lanes ? 0 : static_cast<double>(spec.lhs_vregs);
+  spec.transposed_latch = kernel_contracts_lanes;
+  // A narrow result, too, is stored as small as it gets; the XLU packs what the array gives, a few lanes of each
+  // register.
   Tiling tiling{second(n.shape, dims.out.batch, dims.out.spatial), dims.out.feature};
   if (spec.columns * 4 <= chip_.vpu.lanes && !same(n.shape, tiling, smallest(n.shape, chip_))) {
     tiling = smallest(n.shape, chip_);
-    spec.packs_result = !spec.streams_kernel && tiling.lane != dims.out.feature;
+    spec.packs_result = tiling.lane != dims.out.feature;
   }
   spec.out_vregs = std::max<int64_t>(1, vregs(n.shape, tiling, chip_));
 
   const auto plan = std::make_shared<sim::ConvolutionPlan>();
-  if (values_) *plan = sim::plan_convolution(dims, out_.values[at(lhs)].layout, out_.values[at(kernel)].layout, n.shape, n.dtype, chip_.mxu.rows);
+  if (values_)
+    *plan = sim::plan_convolution(dims, out_.values[at(lhs)].layout, out_.values[at(kernel)].layout, n.shape, n.dtype,
+                                  chip_.mxu.rows);
   spec.plan = plan;
 
   Epilogue e = epilogue_of(group, tiling);
@@ -123,7 +118,8 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   spec.head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
   for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
     const NodeId id = e.chain.inputs[i];
-    spec.epilogue.inputs.push_back({node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
+    spec.epilogue.inputs.push_back(
+        {node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
     if (id == group.head) continue;
     work.reads.push_back(e.tensors[i]);
     work.host_buffers.push_back(out_.values[at(id)].buffer);
@@ -145,28 +141,57 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   count_chain_flops(group, spec.out_vregs);
   if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
 
-  struct Ranked { double cycles; Tile tile; };
-  std::vector<Ranked> ranked;
+  sim::ConvolutionSpec swapped = spec;
+  swapped.streams_kernel = true;
+  swapped.turned_vregs = kernel_contracts_lanes || is_line(w) ? 0 : static_cast<double>(spec.kernel_vregs);
+  swapped.transposed_latch = lhs_contracts_lanes;
+  swapped.packs_result = false;
+  work.flops_padded_swapped = 2 * passes * padded_swapped * spec.groups;
+
+  struct Ranked {
+    double cycles;
+    Tile tile;
+  };
   int64_t tiles = 1;
   for (const sim::ConvolutionPhase& p : spec.phases) tiles = std::max(tiles, static_cast<int64_t>(p.k_tiles.size()));
   std::vector<int64_t> widths = {spec.columns};
   for (int64_t width : {8, 4, 2, 1})
     if (width * chip_.mxu.columns < spec.columns) widths.push_back(width * chip_.mxu.columns);
-  for (int64_t rows = 1; rows <= spec.images; rows *= 2)
-    for (int64_t width : widths)
-      for (int64_t depth : {1, 2, 4, 8, 16, 64})
-        for (bool order : {false, true}) {
-          if (depth > tiles || (order && (rows == 1 || width == spec.columns))) continue;
-          const int64_t images = ceil_div(spec.images, rows);
-          ranked.push_back({sim::convolution_estimate(spec, {images, width, depth, order}, chip_), {images, width, depth, order}});
-        }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.cycles < y.cycles; });
-  for (const Ranked& r : ranked) work.tiles.push_back(r.tile);
+  const auto rank_blocks = [&](sim::ConvolutionSpec s) {
+    s.precision = Precision::standard;
+    std::vector<Ranked> ranked;
+    for (int64_t rows = 1; rows <= s.images; rows *= 2)
+      for (int64_t width : widths)
+        for (int64_t depth : {1, 2, 4, 8, 16, 64})
+          for (bool order : {false, true}) {
+            if (depth > tiles || (order && (rows == 1 || width == s.columns))) continue;
+            const Tile tile{ceil_div(s.images, rows), width, depth, order, s.streams_kernel};
+            ranked.push_back({sim::convolution_estimate(s, {tile.m, tile.n, tile.k, order}, chip_), tile});
+          }
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const Ranked& x, const Ranked& y) { return x.cycles < y.cycles; });
+    return ranked;
+  };
+  const std::vector<Ranked> plain = rank_blocks(spec), exchanged = rank_blocks(swapped);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    work.tiles.push_back(plain[i].tile);
+    work.tiles.push_back(exchanged[i].tile);
+  }
   const sim::Chip& chip = chip_;
-  work.build = [spec, &chip](const Tile& t) { return sim::convolution_kernel(spec, {t.m, t.n, t.k, t.swap_order}, chip); };
-  std::string key = concat("convolution ", n.dtype, spec.images, ' ', spec.columns, ' ', spec.groups, ' ', spec.lhs_vregs, ' ', spec.kernel_vregs, ' ',
-                           spec.out_vregs, ' ', spec.turned_vregs, spec.transposed_latch, spec.packs_result, spec.streams_kernel, static_cast<int>(dims.precision), spec.head_is_output, ' ',
-                           e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
+  const auto build = [&chip](sim::ConvolutionSpec s, const Tile& t, Precision precision) {
+    s.precision = precision;
+    return sim::convolution_kernel(s, {t.m, t.n, t.k, t.swap_order}, chip);
+  };
+  work.build = [=](const Tile& t) { return build(t.swap_operands ? swapped : spec, t, spec.precision); };
+  if (passes > 1)
+    work.build_for_choice = [=](const Tile& t) {
+      return build(t.swap_operands ? swapped : spec, t, Precision::standard);
+    };
+  std::string key =
+      concat("convolution ", n.dtype, spec.images, ' ', spec.columns, ' ', spec.groups, ' ', spec.lhs_vregs, ' ',
+             spec.kernel_vregs, ' ', spec.out_vregs, ' ', spec.turned_vregs, spec.transposed_latch, spec.packs_result,
+             ' ', swapped.turned_vregs, swapped.transposed_latch, static_cast<int>(dims.precision), spec.head_is_output,
+             ' ', e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
   for (const auto& [positions, taps] : phases) key += concat(" p", positions, ',', taps, ',', channels);
   for (const auto& i : spec.epilogue.inputs) key += concat(" i", i.dtype, i.head, i.full, i.vregs);
   for (DType d : spec.epilogue.outputs) key += concat(" o", d);

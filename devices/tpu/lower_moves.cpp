@@ -108,18 +108,23 @@ void Lowerer::lower_move(NodeId id) {
     case Op::broadcast_in_dim: {
       const Dims& dims = std::get<Dims>(n.attributes);
       sim::Layout view{n.shape, Dims::filled(n.shape.size(), 0), parts[0].offset};
-      for (int64_t d = 0; d < dims.size(); ++d) view.strides[dims[d]] = parts[0].shape[d] == 1 ? 0 : parts[0].strides[d];
+      for (int64_t d = 0; d < dims.size(); ++d)
+        view.strides[dims[d]] = parts[0].shape[d] == 1 ? 0 : parts[0].strides[d];
       tiling = smallest(n.shape, chip_);
       *plan = sim::plan_copy(n.dtype, view);
       break;
     }
-    default: fail("tpu", "there is no kernel for ", n.op);
+    default:
+      fail("tpu", "there is no kernel for ", n.op);
   }
   define(id, tiling);
   work.writes = {tensor_of(id)};
   work.host_buffers.push_back(out_.values[at(id)].buffer);
 
-  struct Part { DType dtype; int64_t registers; };
+  struct Part {
+    DType dtype;
+    int64_t registers;
+  };
   std::vector<Part> in;
   int64_t most = std::max<int64_t>(1, out_.tensors[at(tensor_of(id))].vregs);
   const int64_t out_registers = most;
@@ -128,7 +133,7 @@ void Lowerer::lower_move(NodeId id) {
     most = std::max(most, in.back().registers);
   }
   for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 8192})
-    if (steps <= most) work.tiles.push_back({steps, 0, 0, false});
+    if (steps <= most) work.tiles.push_back({.m = steps});
   const int64_t sublanes = chip_.vpu.sublanes, lanes = chip_.vpu.lanes;
   const std::string name = work.name;
   const DType dtype = n.dtype;
@@ -142,8 +147,10 @@ void Lowerer::lower_move(NodeId id) {
     };
     std::vector<sim::Ref> refs;
     for (size_t i = 0; i < in.size(); ++i)
-      refs.push_back(k.in(concat("in", i), {in[i].dtype, {in[i].registers, sublanes, lanes}}, {cut(in[i].registers), sublanes, lanes}, place(in[i].registers)));
-    const sim::Ref out = k.out("out", {dtype, {out_registers, sublanes, lanes}}, {cut(out_registers), sublanes, lanes}, place(out_registers));
+      refs.push_back(k.in(concat("in", i), {in[i].dtype, {in[i].registers, sublanes, lanes}},
+                          {cut(in[i].registers), sublanes, lanes}, place(in[i].registers)));
+    const sim::Ref out = k.out("out", {dtype, {out_registers, sublanes, lanes}}, {cut(out_registers), sublanes, lanes},
+                               place(out_registers));
     k.collapse();
     k.body([=](sim::Step& s) {
       sim::CopyWork work;
@@ -181,7 +188,7 @@ void Lowerer::lower_random(NodeId id) {
   if (!out_.values[at(key)].layout.is_row_major() || out_.values[at(key)].layout.offset != 0)
     fail("rng_bit_generator", "the key must be an array of its own, not a part of one");
   for (int64_t steps : {1, 2, 4, 8, 16, 64, 256, 1024})
-    if (steps <= registers) work.tiles.push_back({steps, 0, 0, false});
+    if (steps <= registers) work.tiles.push_back({.m = steps});
   const int64_t sublanes = chip_.vpu.sublanes, lanes = chip_.vpu.lanes;
   work.build = [=](const Tile& tile) {
     const int64_t block = ceil_div(registers, tile.m);

@@ -49,9 +49,11 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   spec.batches = batches;
   spec.precision = dims.precision;
   if (n.dtype == DType::f64 || n.dtype == DType::i64) spec.emulated_passes = chip_.emulation.f64_passes;
-  const double passes = spec.emulated_passes > 0 ? spec.emulated_passes : n.dtype == DType::f32 ? passes_of(dims.precision) : 1;
-  out_.flops_padded[at(group.head)] = static_cast<int64_t>(std::ceil(passes)) * 2 * batches * up(m, chip_.vpu.sublanes) *
-                                      up(cols, chip_.mxu.columns) * up(k, chip_.mxu.rows);
+  const double passes = spec.emulated_passes > 0 ? spec.emulated_passes
+                        : n.dtype == DType::f32  ? passes_of(dims.precision)
+                                                 : 1;
+  out_.flops_padded[at(group.head)] = static_cast<int64_t>(std::ceil(passes)) * 2 * batches *
+                                      up(m, chip_.vpu.sublanes) * up(cols, chip_.mxu.columns) * up(k, chip_.mxu.rows);
 
   // How the operands lie: contracted dimension on the lanes, or a free one; anything else is turned first.
   const Tiling l_best{last_long(l, l_free), last_long(l, dims.lhs_contracting)};
@@ -78,7 +80,7 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   const auto turning = [&](double rows, double columns) {
     return static_cast<double>(batches) * rows * columns / register_elements * chip_.xlu.transpose_cycles_per_vreg;
   };
-  const double extra_latch = static_cast<double>(batches) * passes * static_cast<double>(chip_.mxu.rows) *
+  const double extra_latch = static_cast<double>(batches) * static_cast<double>(chip_.mxu.rows) *
                              (1 / chip_.mxu.transposed_latch_rows_per_cycle - 1 / chip_.mxu.latch_rows_per_cycle) *
                              static_cast<double>(ceil_div(k, chip_.mxu.rows));
   const double dm = static_cast<double>(m), dn = static_cast<double>(cols), dk = static_cast<double>(k);
@@ -93,12 +95,16 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   for (int64_t d = batch_rank; d < n.shape.size(); ++d) (d < batch_rank + m_rank ? out_m : out_n).push_back(d);
   Tiling tiling;
   if (spec.swapped) {
-    spec.m = cols; spec.n = m; spec.k = k;
+    spec.m = cols;
+    spec.n = m;
+    spec.k = k;
     spec.a_transposed = !r_k_lanes;
     spec.b_transposed = l_k_lanes;
     tiling = {last_long(n.shape, out_n), last_long(n.shape, out_m)};
   } else {
-    spec.m = m; spec.n = cols; spec.k = k;
+    spec.m = m;
+    spec.n = cols;
+    spec.k = k;
     spec.a_transposed = !l_k_lanes;
     spec.b_transposed = r_k_lanes;
     tiling = {last_long(n.shape, out_m), last_long(n.shape, out_n)};
@@ -106,7 +112,9 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   if (tiling.lane < 0 || tiling.sublane < 0) tiling = smallest(n.shape, chip_);
 
   const auto plan = std::make_shared<sim::ProductPlan>();
-  if (values_) *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, n.dtype, chip_.mxu.rows);
+  if (values_)
+    *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, n.dtype,
+                              chip_.mxu.rows);
   spec.plan = plan;
 
   Epilogue e = epilogue_of(group, tiling);
@@ -121,7 +129,8 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   spec.head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
   for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
     const NodeId id = e.chain.inputs[i];
-    spec.epilogue.inputs.push_back({node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
+    spec.epilogue.inputs.push_back(
+        {node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
     if (id == group.head) continue;
     work.reads.push_back(e.tensors[i]);
     work.host_buffers.push_back(out_.values[at(id)].buffer);
@@ -139,7 +148,8 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   if (!spec.head_is_output) work.host_buffers.push_back(head);
   spec.epilogue.work = e.work;
   spec.epilogue.work.plan = e.plan;
-  spec.epilogue.lane_broadcasts = e.lane_broadcasts / static_cast<double>(std::max<int64_t>(1, vregs(n.shape, tiling, chip_)));
+  spec.epilogue.lane_broadcasts =
+      e.lane_broadcasts / static_cast<double>(std::max<int64_t>(1, vregs(n.shape, tiling, chip_)));
   count_chain_flops(group, vregs(n.shape, tiling, chip_));
   if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
 
@@ -150,21 +160,31 @@ void Lowerer::lower_dot(const FusionGroup& group) {
       if (u * unit < whole) list.push_back(u * unit);
     return list;
   };
-  struct Ranked { double cycles; Tile tile; };
+  sim::MatmulSpec once = spec;  // blocks are chosen as for one pass
+  once.precision = Precision::standard;
+  struct Ranked {
+    double cycles;
+    Tile tile;
+  };
   std::vector<Ranked> ranked;
   for (int64_t bm : sizes(spec.m, {64, 32, 16, 8, 4, 2, 1}, std::max<int64_t>(chip_.vpu.sublanes, chip_.mxu.rows)))
     for (int64_t bn : sizes(spec.n, {16, 8, 4, 2, 1}, chip_.mxu.columns))
       for (int64_t bk : sizes(spec.k, {32, 16, 8, 4, 2, 1}, chip_.mxu.rows))
         for (bool order : {false, true}) {
           if (order && (bm >= spec.m || bn >= spec.n)) continue;
-          ranked.push_back({sim::matmul_estimate(spec, {bm, bn, bk, order}, chip_), {bm, bn, bk, order}});
+          ranked.push_back({sim::matmul_estimate(once, {bm, bn, bk, order}, chip_), {bm, bn, bk, order, false}});
         }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.cycles < y.cycles; });
   for (const Ranked& c : ranked) work.tiles.push_back(c.tile);
   const sim::Chip& chip = chip_;
   work.build = [spec, &chip](const Tile& t) { return sim::matmul_kernel(spec, {t.m, t.n, t.k, t.swap_order}, chip); };
-  std::string key = concat("matmul ", n.dtype, batches, ' ', spec.m, ' ', spec.n, ' ', spec.k, ' ', spec.a_transposed, spec.b_transposed,
-                           static_cast<int>(dims.precision), spec.head_is_output, ' ', e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
+  if (once.precision != spec.precision)
+    work.build_for_choice = [once, &chip](const Tile& t) {
+      return sim::matmul_kernel(once, {t.m, t.n, t.k, t.swap_order}, chip);
+    };
+  std::string key = concat("matmul ", n.dtype, batches, ' ', spec.m, ' ', spec.n, ' ', spec.k, ' ', spec.a_transposed,
+                           spec.b_transposed, static_cast<int>(dims.precision), spec.head_is_output, ' ',
+                           e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
   for (const auto& i : spec.epilogue.inputs) key += concat(" i", i.dtype, i.head, i.full, i.vregs);
   for (DType d : spec.epilogue.outputs) key += concat(" o", d);
   work.signature = key;
@@ -199,7 +219,9 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
   reduce.lane_reductions = lanes ? remaining : 0;
   reduce.sublane_reductions = subs ? remaining : 0;
   const auto plan = std::make_shared<sim::ProductPlan>();
-  if (values_) *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, n.dtype, chip_.mxu.rows);
+  if (values_)
+    *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, n.dtype,
+                              chip_.mxu.rows);
   out_.flops_padded[at(group.head)] = 2 * registers * chip_.vpu.sublanes * chip_.vpu.lanes;
 
   const Tiling result = smallest(n.shape, chip_);
@@ -213,7 +235,11 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
   work.host_buffers = {buffer_of(matrix), buffer_of(vector)};
   for (NodeId id : e.outputs) define(id, result);
   const bool head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
-  struct Small { DType dtype; int64_t vregs; bool head; };
+  struct Small {
+    DType dtype;
+    int64_t vregs;
+    bool head;
+  };
   std::vector<Small> inputs;
   std::vector<DType> outputs;
   for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
@@ -235,10 +261,11 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
   }
   if (!head_is_output) work.host_buffers.push_back(head);
   if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
-  const int64_t out_registers = std::max<int64_t>(1, vregs(n.shape, result, chip_)), vector_registers = std::max<int64_t>(1, out_.tensors[at(v_tensor)].vregs);
+  const int64_t out_registers = std::max<int64_t>(1, vregs(n.shape, result, chip_)),
+                vector_registers = std::max<int64_t>(1, out_.tensors[at(v_tensor)].vregs);
   count_chain_flops(group, out_registers);
   for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024})
-    if (steps <= registers) work.tiles.push_back({steps, 0, 0, false});
+    if (steps <= registers) work.tiles.push_back({.m = steps});
   const DType dtype = n.dtype;
   const int64_t sublanes = chip_.vpu.sublanes, lane_count = chip_.vpu.lanes;
   sim::VectorWork tail = e.work;
@@ -252,11 +279,14 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
     const sim::Ref b = k.in("vector", {dtype, shape_of(vector_registers)}, shape_of(vector_registers), sim::whole());
     std::vector<sim::Ref> in, out;
     for (size_t i = 0; i < inputs.size(); ++i)
-      in.push_back(inputs[i].head ? sim::Ref{} : k.in(concat("epilogue", i), {inputs[i].dtype, shape_of(inputs[i].vregs)}, shape_of(inputs[i].vregs), sim::whole()));
+      in.push_back(inputs[i].head ? sim::Ref{}
+                                  : k.in(concat("epilogue", i), {inputs[i].dtype, shape_of(inputs[i].vregs)},
+                                         shape_of(inputs[i].vregs), sim::whole()));
     sim::Ref c;
     if (head_is_output) c = k.out("c", {dtype, shape_of(out_registers)}, shape_of(out_registers), sim::whole());
     for (size_t i = 0; i < outputs.size(); ++i)
-      out.push_back(k.out(concat("out", i), {outputs[i], shape_of(out_registers)}, shape_of(out_registers), sim::whole()));
+      out.push_back(
+          k.out(concat("out", i), {outputs[i], shape_of(out_registers)}, shape_of(out_registers), sim::whole()));
     if (!head_is_output) c = k.scratch("sums", {DType::f32, shape_of(out_registers)});
     for (sim::Ref& r : in)
       if (r.index < 0) r = c;
@@ -274,8 +304,9 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
     });
     return k;
   };
-  std::string key = concat("matvec ", registers, ' ', vector_registers, ' ', out_registers, ' ', reduce.lane_reductions, ' ',
-                           reduce.sublane_reductions, ' ', e.work.alu_slots, ' ', e.work.eup_pushes, head_is_output, ' ', e.lane_broadcasts);
+  std::string key = concat("matvec ", registers, ' ', vector_registers, ' ', out_registers, ' ', reduce.lane_reductions,
+                           ' ', reduce.sublane_reductions, ' ', e.work.alu_slots, ' ', e.work.eup_pushes,
+                           head_is_output, ' ', e.lane_broadcasts);
   for (const Small& i : inputs) key += concat(" i", i.dtype, i.head, i.vregs);
   for (DType d : outputs) key += concat(" o", d);
   work.signature = key;

@@ -28,23 +28,23 @@ class Lowerer {
   // The tensor of a node, laid out as `wanted`: a leaf without a reader takes that tiling, anything else is turned.
   int32_t tensor_as(NodeId id, Tiling wanted, NodeId payer);
   int32_t tensor_of(NodeId id) const { return out_.node_tensor[at(id)]; }
-  Tiling tiling_of(NodeId id) const;     // in terms of the node's own shape
+  Tiling tiling_of(NodeId id) const;  // in terms of the node's own shape
   void set_view(NodeId id, int32_t tensor, Tiling tiling);
   int32_t turn(int32_t tensor, const Shape& shape, Tiling from, Tiling to, NodeId payer);
-  sim::Layout layout_of(NodeId id) const;            // of its host value, folded broadcasts included
+  sim::Layout layout_of(NodeId id) const;  // of its host value, folded broadcasts included
   int32_t buffer_of(NodeId id) const { return out_.values[at(source(id))].buffer; }
   NodeId source(NodeId id) const;
-  Tiling tiling_for(const FusionGroup& group);       // of a chain: the largest operand's, else the smallest
-  void define(NodeId id, Tiling tiling);             // a computed node: a tensor and a row-major buffer
+  Tiling tiling_for(const FusionGroup& group);  // of a chain: the largest operand's, else the smallest
+  void define(NodeId id, Tiling tiling);        // a computed node: a tensor and a row-major buffer
   Work& add_work(Work work);
   void count_chain_flops(const FusionGroup& group, int64_t registers);
 
   // A chain as a register program: which operands it reads, folded broadcasts as strides of 0.
   struct Chain {
     host::VectorProgram program;
-    std::vector<NodeId> inputs;          // sources, each once for each way it is read
-    std::vector<sim::Layout> layouts;    // over the group's shape
-    std::vector<NodeId> outputs;         // chain members
+    std::vector<NodeId> inputs;        // sources, each once for each way it is read
+    std::vector<sim::Layout> layouts;  // over the group's shape
+    std::vector<NodeId> outputs;       // chain members
   };
   Chain chain_of(const FusionGroup& group, const std::vector<NodeId>& outputs);
   double lane_broadcasts(const Chain& chain, const Shape& shape, Tiling tiling) const;
@@ -61,10 +61,10 @@ class Lowerer {
   // The epilogue of a product: what its kernel needs beside the product itself.
   struct Epilogue {
     Chain chain;
-    std::vector<int32_t> tensors;        // of its inputs other than the head; -1 for the head
-    std::vector<bool> full;              // read block by block as the result is written
-    std::vector<NodeId> outputs;         // tensors written, the head's included where it is read elsewhere
-    sim::VectorWork work;                // per register
+    std::vector<int32_t> tensors;  // of its inputs other than the head; -1 for the head
+    std::vector<bool> full;        // read block by block as the result is written
+    std::vector<NodeId> outputs;   // tensors written, the head's included where it is read elsewhere
+    sim::VectorWork work;          // per register
     double lane_broadcasts = 0;
     std::shared_ptr<const sim::VectorPlan> plan;
   };
@@ -76,7 +76,7 @@ class Lowerer {
   const sim::Chip& chip_;
   bool values_;
   Lowering out_;
-  std::vector<Tiling> tilings_;          // by node
+  std::vector<Tiling> tilings_;  // by node
   std::map<std::tuple<int32_t, int64_t, int64_t>, int32_t> turned_;
   std::vector<bool> kept_;
 };

@@ -11,8 +11,9 @@ Placement place(const std::vector<Interval>& intervals, int64_t alignment) {
   p.offsets.assign(intervals.size(), 0);
   std::vector<size_t> order(intervals.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
-  std::vector<size_t> placed;                        // by offset
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
+  std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
     const Interval& me = intervals[i];
     int64_t offset = 0;
@@ -24,7 +25,9 @@ Placement place(const std::vector<Interval>& intervals, int64_t alignment) {
     }
     p.offsets[i] = offset;
     p.bytes = std::max(p.bytes, offset + me.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return p.offsets[a] < p.offsets[b]; }), i);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
+                                   [&](size_t a, size_t b) { return p.offsets[a] < p.offsets[b]; }),
+                  i);
   }
   return p;
 }
@@ -34,9 +37,12 @@ namespace {
 std::string size_text(int64_t bytes) {
   char text[32];
   const double b = static_cast<double>(bytes);
-  if (b >= 1073741824.0) std::snprintf(text, sizeof text, "%.1f GiB", b / 1073741824.0);
-  else if (b >= 1048576.0) std::snprintf(text, sizeof text, "%.1f MiB", b / 1048576.0);
-  else std::snprintf(text, sizeof text, "%.1f KiB", b / 1024.0);
+  if (b >= 1073741824.0)
+    std::snprintf(text, sizeof text, "%.1f GiB", b / 1073741824.0);
+  else if (b >= 1048576.0)
+    std::snprintf(text, sizeof text, "%.1f MiB", b / 1048576.0);
+  else
+    std::snprintf(text, sizeof text, "%.1f KiB", b / 1024.0);
   return text;
 }
 
@@ -48,7 +54,8 @@ std::string phase_text(Phase phase) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency, const sim::Chip& chip) {
+MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency,
+                       const sim::Chip& chip) {
   const Tape& tape = program.tape;
   const auto works = static_cast<int32_t>(lowering.works.size());
   MemoryPlan plan;
@@ -56,24 +63,29 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
 
   // State that is written takes the place of what was read, if nothing reads the old value later.
   std::vector<bool> in_place(lowering.tensors.size(), false);
-  std::vector<bool> is_state(lowering.tensors.size(), false), is_input(lowering.tensors.size(), false), optimizer(lowering.tensors.size(), false);
+  std::vector<bool> is_state(lowering.tensors.size(), false), is_input(lowering.tensors.size(), false),
+      optimizer(lowering.tensors.size(), false);
   for (const Program::State& s : program.states) {
     const int32_t old = lowering.node_tensor[static_cast<size_t>(s.read)];
     if (old < 0) continue;
     is_state[static_cast<size_t>(old)] = true;
     const Tensor& t = lowering.tensors[static_cast<size_t>(old)];
-    optimizer[static_cast<size_t>(old)] = !t.consumers.empty() && std::all_of(t.consumers.begin(), t.consumers.end(), [&](int32_t w) {
-      const Work& work = lowering.works[static_cast<size_t>(w)];
-      return std::all_of(work.nodes.begin(), work.nodes.end(), [&](NodeId id) { return tape.phase_of(id) == Phase::update; });
-    });
+    optimizer[static_cast<size_t>(old)] =
+        !t.consumers.empty() && std::all_of(t.consumers.begin(), t.consumers.end(), [&](int32_t w) {
+          const Work& work = lowering.works[static_cast<size_t>(w)];
+          return std::all_of(work.nodes.begin(), work.nodes.end(),
+                             [&](NodeId id) { return tape.phase_of(id) == Phase::update; });
+        });
     if (!s.write) continue;
     const int32_t fresh = lowering.node_tensor[static_cast<size_t>(*s.write)];
     if (fresh < 0 || fresh == old) continue;
     const int32_t producer = lowering.tensors[static_cast<size_t>(fresh)].producer;
-    in_place[static_cast<size_t>(fresh)] = std::all_of(t.consumers.begin(), t.consumers.end(), [&](int32_t w) { return w <= producer; });
+    in_place[static_cast<size_t>(fresh)] =
+        std::all_of(t.consumers.begin(), t.consumers.end(), [&](int32_t w) { return w <= producer; });
   }
   for (const Program::Port& port : program.inputs)
-    if (const int32_t t = lowering.node_tensor[static_cast<size_t>(port.node)]; t >= 0) is_input[static_cast<size_t>(t)] = true;
+    if (const int32_t t = lowering.node_tensor[static_cast<size_t>(port.node)]; t >= 0)
+      is_input[static_cast<size_t>(t)] = true;
 
   int64_t permanent = 0;
   std::vector<Interval> intervals;
@@ -130,7 +142,8 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
       if (lowering.tensors[i].leaf) alive.push_back(i);
     for (size_t n = 0; n < of.size(); ++n)
       if (intervals[n].first <= peak && peak <= intervals[n].last) alive.push_back(of[n]);
-    std::stable_sort(alive.begin(), alive.end(), [&](size_t a, size_t b) { return lowering.tensors[a].bytes > lowering.tensors[b].bytes; });
+    std::stable_sort(alive.begin(), alive.end(),
+                     [&](size_t a, size_t b) { return lowering.tensors[a].bytes > lowering.tensors[b].bytes; });
     std::string largest;
     for (size_t n = 0; n < std::min<size_t>(3, alive.size()); ++n) {
       const Tensor& t = lowering.tensors[alive[n]];
@@ -138,12 +151,14 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
       if (t.leaf) {
         largest += concat(" of ", origin(alive[n]));
       } else if (!t.consumers.empty()) {
-        const Work& last = lowering.works[static_cast<size_t>(*std::max_element(t.consumers.begin(), t.consumers.end()))];
-        if (!last.nodes.empty()) largest += concat(" kept for the ", phase_text(tape.phase_of(last.nodes.back())), " pass");
+        const Work& last =
+            lowering.works[static_cast<size_t>(*std::max_element(t.consumers.begin(), t.consumers.end()))];
+        if (!last.nodes.empty())
+          largest += concat(" kept for the ", phase_text(tape.phase_of(last.nodes.back())), " pass");
       }
     }
-    throw Error(concat(program.name, " does not fit: peak ", size_text(plan.cost.hbm_peak_bytes), " of ", size_text(chip.hbm.bytes), " HBM of ",
-                       chip.name, where, "; largest: ", largest));
+    throw Error(concat(program.name, " does not fit: peak ", size_text(plan.cost.hbm_peak_bytes), " of ",
+                       size_text(chip.hbm.bytes), " HBM of ", chip.name, where, "; largest: ", largest));
   }
   return plan;
 }

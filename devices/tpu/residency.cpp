@@ -15,7 +15,10 @@ Residency choose_residents(const Lowering& lowering, int64_t vmem_bytes, int64_t
   Residency r;
   r.resident.assign(lowering.tensors.size(), false);
   r.used_bytes.assign(lowering.works.size(), 0);
-  struct Candidate { int32_t tensor, first, last; double saved_per_byte_and_work; };
+  struct Candidate {
+    int32_t tensor, first, last;
+    double saved_per_byte_and_work;
+  };
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < lowering.tensors.size(); ++i) {
     const Tensor& t = lowering.tensors[i];
@@ -45,12 +48,14 @@ void drop_largest_resident(Residency& r, const Lowering& lowering, size_t work) 
     if (!r.resident[i]) continue;
     const auto [first, last] = lifetime(lowering, static_cast<int32_t>(i));
     if (first > static_cast<int32_t>(work) || last < static_cast<int32_t>(work)) continue;
-    if (largest < 0 || lowering.tensors[i].bytes > lowering.tensors[static_cast<size_t>(largest)].bytes) largest = static_cast<int32_t>(i);
+    if (largest < 0 || lowering.tensors[i].bytes > lowering.tensors[static_cast<size_t>(largest)].bytes)
+      largest = static_cast<int32_t>(i);
   }
   if (largest < 0) return;
   r.resident[static_cast<size_t>(largest)] = false;
   const auto [first, last] = lifetime(lowering, largest);
-  for (int32_t w = first; w <= last; ++w) r.used_bytes[static_cast<size_t>(w)] -= lowering.tensors[static_cast<size_t>(largest)].bytes;
+  for (int32_t w = first; w <= last; ++w)
+    r.used_bytes[static_cast<size_t>(w)] -= lowering.tensors[static_cast<size_t>(largest)].bytes;
 }
 
 }  // namespace backbeat::tpu

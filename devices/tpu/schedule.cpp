@@ -9,14 +9,17 @@ namespace backbeat::tpu {
 namespace {
 
 // How the refs of a work's kernel are bound, in the kernel's order: reads, then writes; scratch has none.
-std::vector<sim::Operand> operands_of(const Work& work, size_t index, const Lowering& lowering, const Residency& residency) {
+std::vector<sim::Operand> operands_of(const Work& work, size_t index, const Lowering& lowering,
+                                      const Residency& residency) {
   std::vector<sim::Operand> operands;
   for (int32_t t : work.reads) {
     const Tensor& tensor = lowering.tensors[static_cast<size_t>(t)];
     sim::Operand o{t, residency.resident[static_cast<size_t>(t)], false, false};
     if (o.in_vmem && tensor.leaf) {  // fetched by its first reader, by one ref of it
-      const bool first = *std::min_element(tensor.consumers.begin(), tensor.consumers.end()) == static_cast<int32_t>(index);
-      const bool again = std::any_of(operands.begin(), operands.end(), [&](const sim::Operand& other) { return other.tensor == t; });
+      const bool first =
+          *std::min_element(tensor.consumers.begin(), tensor.consumers.end()) == static_cast<int32_t>(index);
+      const bool again =
+          std::any_of(operands.begin(), operands.end(), [&](const sim::Operand& other) { return other.tensor == t; });
       o.load = first && !again;
     }
     operands.push_back(o);
@@ -32,19 +35,24 @@ std::vector<sim::Operand> operands_of(const Work& work, size_t index, const Lowe
 }  // namespace
 
 int TileSearch::choose(const Work& work, const std::vector<sim::Operand>& operands, int64_t vmem_bytes) {
-  constexpr int most_tried = 6;
+  constexpr int most_tried = 8;
   constexpr int64_t most_steps = 20000;
+  constexpr size_t most_instructions = 200000;  // then what has been tried has to do
   std::string key = concat(work.signature, " @", vmem_bytes);
   for (const sim::Operand& o : operands) key += concat(' ', o.in_vmem, o.load, o.store);
   if (auto found = known_.find(key); found != known_.end()) return found->second;
 
   int best = -1, tried = 0;
+  size_t instructions = 0;
   Cycles best_cycles = 0;
-  for (size_t i = 0; i < work.tiles.size() && tried < most_tried; ++i) {
-    const sim::Kernel kernel = work.build(work.tiles[i]);
+  for (size_t i = 0; i < work.tiles.size() && tried < most_tried && instructions < most_instructions; ++i) {
+    sim::Kernel kernel = work.build(work.tiles[i]);
     std::vector<sim::Operand> bound = operands;
     bound.resize(kernel.refs().size());
     if (sim::working_bytes(kernel, bound, chip_) > vmem_bytes) continue;
+    if (work.build_for_choice) kernel = work.build_for_choice(work.tiles[i]);
+    bound = operands;
+    bound.resize(kernel.refs().size());
     if (kernel.steps() > most_steps && best >= 0) continue;
     ++tried;
     sim::Recording recording(chip_);
@@ -56,7 +64,9 @@ int TileSearch::choose(const Work& work, const std::vector<sim::Operand>& operan
     }
     const sim::Label label = recording.new_label({});
     recording.run({&kernel, bound, label, label, label, vmem_bytes}, nullptr);
-    const Cycles cycles = sim::total_cycles(recording.finish());
+    const sim::Stream& stream = recording.finish();
+    instructions += stream.instructions.size();
+    const Cycles cycles = sim::total_cycles(stream);
     if (best < 0 || cycles < best_cycles) {
       best = static_cast<int>(i);
       best_cycles = cycles;
@@ -66,13 +76,15 @@ int TileSearch::choose(const Work& work, const std::vector<sim::Operand>& operan
   return best;
 }
 
-Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chip, TileSearch& search, int64_t block_budget) {
+Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chip, TileSearch& search,
+                  int64_t block_budget) {
   Schedule s;
   s.kernels.resize(lowering.works.size());
   std::vector<std::vector<sim::Operand>> operands(lowering.works.size());
   std::vector<int64_t> room(lowering.works.size());
 
-  // Residents give way where a kernel's smallest blocks would not fit beside them; that changes the kernels before and after.
+  // Residents give way where a kernel's smallest blocks would not fit beside them; that changes the kernels before and
+  // after.
   std::vector<int> choice(lowering.works.size(), -1);
   for (size_t w = 0; w < lowering.works.size(); ++w) {
     const Work& work = lowering.works[w];
@@ -91,8 +103,8 @@ Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chi
           if (choice[w] >= 0) break;
         }
         const NodeId id = work.nodes[0];
-        fail("tpu", work.name, " at node ", id, " needs more than the ", chip.vmem.bytes, " bytes of VMEM of ", chip.name,
-             " even in its smallest blocks");
+        fail("tpu", work.name, " at node ", id, " needs more than the ", chip.vmem.bytes, " bytes of VMEM of ",
+             chip.name, " even in its smallest blocks");
       }
     }
   }
@@ -112,6 +124,8 @@ Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chi
       s.kernels[w] = work.build(work.tiles[static_cast<size_t>(choice[w])]);
       working = sim::working_bytes(s.kernels[w], operands[w], chip);
     }
+    if (work.tiles[static_cast<size_t>(choice[w])].swap_operands)
+      lowering.flops_padded[static_cast<size_t>(work.head)] = work.flops_padded_swapped;
     s.vmem_peak_bytes = std::max(s.vmem_peak_bytes, residency.used_bytes[w] + working);
     s.timed.push_back(static_cast<int32_t>(w));
   }
@@ -139,7 +153,8 @@ Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chi
     if (work.head < 0) launch.head = launch.rest;
     launches.push_back(std::move(launch));
   }
-  for (size_t i = 0; i < launches.size(); ++i) recording.run(launches[i], i + 1 < launches.size() ? &launches[i + 1] : nullptr);
+  for (size_t i = 0; i < launches.size(); ++i)
+    recording.run(launches[i], i + 1 < launches.size() ? &launches[i + 1] : nullptr);
   recording.finish();
   s.stream = std::move(recording.stream());
 
@@ -147,17 +162,20 @@ Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chi
   std::vector<double> busy(s.stream.labels.size(), 0);
   for (const sim::Instruction& i : s.stream.instructions) {
     int32_t duration = 0;
-    for (int p = 0; p < i.parts; ++p) duration = std::max(duration, s.stream.parts[static_cast<size_t>(i.first_part + p)].occupancy);
+    for (int p = 0; p < i.parts; ++p)
+      duration = std::max(duration, s.stream.parts[static_cast<size_t>(i.first_part + p)].occupancy);
     busy[static_cast<size_t>(i.label)] += duration;
   }
   for (size_t i = 0; i < launches.size(); ++i) {
     const sim::Launch& l = launches[i];
     std::vector<sim::Stream::Share>& all = s.stream.labels[static_cast<size_t>(l.all)];
-    const double head = l.head != l.rest ? busy[static_cast<size_t>(l.head)] : 0, rest = busy[static_cast<size_t>(l.rest)];
+    const double head = l.head != l.rest ? busy[static_cast<size_t>(l.head)] : 0,
+                 rest = busy[static_cast<size_t>(l.rest)];
     const double total = head + rest;
     for (const sim::Stream::Share& share : s.stream.labels[static_cast<size_t>(l.rest)])
       all.push_back({share.node, share.share * (total > 0 ? rest / total : 1)});
-    if (l.head != l.rest) all.push_back({s.stream.labels[static_cast<size_t>(l.head)][0].node, total > 0 ? head / total : 0});
+    if (l.head != l.rest)
+      all.push_back({s.stream.labels[static_cast<size_t>(l.head)][0].node, total > 0 ? head / total : 0});
   }
   return s;
 }

@@ -15,11 +15,14 @@ using namespace tpu;
 
 class TpuExecutable final : public Executable {
  public:
-  TpuExecutable(const sim::Chip& chip, const Program& program, const CompileOptions& options, TileSearch& search, int64_t block_budget)
+  TpuExecutable(const sim::Chip& chip, const Program& program, const CompileOptions& options, TileSearch& search,
+                int64_t block_budget)
       : chip_(chip), program_(program), timing_only_(options.timing_only) {
     lowering_ = lower(program_, chip_, options.fusion, !options.timing_only);
     // Blocks keep at least half of VMEM, whatever would like to stay.
-    Residency residency = choose_residents(lowering_, chip_.vmem.bytes, options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes);
+    Residency residency =
+        choose_residents(lowering_, chip_.vmem.bytes, options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes);
+    plan_memory(program_, lowering_, residency, chip_);  // refuses what cannot fit before any work is put into it
     schedule_ = schedule(lowering_, residency, chip_, search, block_budget);
     memory_ = plan_memory(program_, lowering_, residency, chip_);
     if (!timing_only_) plan_host();
@@ -36,18 +39,29 @@ class TpuExecutable final : public Executable {
     for (size_t b = 0; b < lowering_.buffers.size(); ++b) {
       const HostBuffer& buffer = lowering_.buffers[b];
       switch (buffer.kind) {
-        case HostBuffer::input: bases_[b] = const_cast<void*>(inputs[static_cast<size_t>(port_of_[b])].raw()); break;
-        case HostBuffer::state: bases_[b] = state.at(program_.states[static_cast<size_t>(port_of_[b])].name).raw(); break;
-        case HostBuffer::output: bases_[b] = outputs[static_cast<size_t>(port_of_[b])].raw(); break;
-        case HostBuffer::constant: bases_[b] = const_cast<void*>(buffer.constant_value.raw()); break;
-        case HostBuffer::arena: bases_[b] = static_cast<std::byte*>(arena_.raw()) + arena_offsets_[b]; break;
+        case HostBuffer::input:
+          bases_[b] = const_cast<void*>(inputs[static_cast<size_t>(port_of_[b])].raw());
+          break;
+        case HostBuffer::state:
+          bases_[b] = state.at(program_.states[static_cast<size_t>(port_of_[b])].name).raw();
+          break;
+        case HostBuffer::output:
+          bases_[b] = outputs[static_cast<size_t>(port_of_[b])].raw();
+          break;
+        case HostBuffer::constant:
+          bases_[b] = const_cast<void*>(buffer.constant_value.raw());
+          break;
+        case HostBuffer::arena:
+          bases_[b] = static_cast<std::byte*>(arena_.raw()) + arena_offsets_[b];
+          break;
       }
     }
     for (size_t w = 0; w < lowering_.works.size(); ++w) {
       const Work& work = lowering_.works[w];
       if (!work.has_values) continue;
       arrays_.assign(schedule_.kernels[w].refs().size(), nullptr);
-      for (size_t r = 0; r < work.host_buffers.size(); ++r) arrays_[r] = bases_[static_cast<size_t>(work.host_buffers[r])];
+      for (size_t r = 0; r < work.host_buffers.size(); ++r)
+        arrays_[r] = bases_[static_cast<size_t>(work.host_buffers[r])];
       evaluation_.run(schedule_.kernels[w], arrays_, chip_, scratch_.raw());
     }
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -67,8 +81,10 @@ class TpuExecutable final : public Executable {
       if (!entry.write || *entry.write == entry.read) continue;
       Array& target = state.at(entry.name);
       const auto held = std::find_if(aside.begin(), aside.end(), [&](const auto& a) { return a.first == s; });
-      if (held != aside.end()) std::memcpy(target.raw(), held->second.raw(), static_cast<size_t>(target.bytes()));
-      else deliver(*entry.write, target);
+      if (held != aside.end())
+        std::memcpy(target.raw(), held->second.raw(), static_cast<size_t>(target.bytes()));
+      else
+        deliver(*entry.write, target);
     }
     return outputs;
   }
@@ -93,12 +109,18 @@ class TpuExecutable final : public Executable {
       NodeId node = -1;
       double most = -1;
       for (const auto& s : stream.labels[static_cast<size_t>(i.label)])
-        if (s.share > most) { most = s.share; node = s.node; }
-      const std::string kernel = i.kernel < 0 ? "launch" : lowering_.works[static_cast<size_t>(schedule_.timed[static_cast<size_t>(i.kernel)])].name;
+        if (s.share > most) {
+          most = s.share;
+          node = s.node;
+        }
+      const std::string kernel =
+          i.kernel < 0 ? "launch"
+                       : lowering_.works[static_cast<size_t>(schedule_.timed[static_cast<size_t>(i.kernel)])].name;
       for (int p = 0; p < i.parts; ++p) {
         const sim::Part& part = stream.parts[static_cast<size_t>(i.first_part + p)];
         if (part.occupancy > 0)
-          line.events.push_back({names[static_cast<size_t>(part.engine)], t.start[n], t.start[n] + part.occupancy, node, kernel});
+          line.events.push_back(
+              {names[static_cast<size_t>(part.engine)], t.start[n], t.start[n] + part.occupancy, node, kernel});
       }
     }
     return line;

@@ -1,4 +1,5 @@
-// The simulated TPU as a Device: a Program becomes kernels of sim/kernel.hpp, which give both its values and its cycles.
+// The simulated TPU as a Device: a Program becomes kernels of sim/kernel.hpp, which give both its values and its
+// cycles.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,7 +20,7 @@ struct TimelineEvent {
   std::string kernel;
 };
 struct Timeline {
-  Cycles total = 0;           // when the last result is ready
+  Cycles total = 0;  // when the last result is ready
   std::vector<TimelineEvent> events;
 };
 // Of an executable of a TPU device; Error for any other.

@@ -87,7 +87,7 @@ class Run {
     if (!result_.interrupted) evaluate();
     result_.iterations = done_;
     result_.parameters_sha256 = sha256_of(state_, model_.parameter_names());
-    result_.critic_cost = critic_->cost();
+    if (done_ > result_.resumed_at || device_.name() == "tpu") result_.critic_cost = critic_->cost();
     return std::move(result_);
   }
 

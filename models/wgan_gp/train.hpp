@@ -49,7 +49,7 @@ struct TrainResult {
   std::optional<ToyScore> score;      // of 4000 samples; toys only
   int64_t compiled_programs = 0;
   std::vector<std::string> written;   // paths
-  Cost critic_cost;                   // of one critic step
+  std::optional<Cost> critic_cost;    // of one critic step; none on a measured device that ran no step
 };
 
 // RunError if a loss stops being finite; the last checkpoint stays.

@@ -1,4 +1,5 @@
-// Implicit im2col, channel first: a tile of the contraction is a few taps times the channels, and positions stream past it.
+// Implicit im2col, channel first: a tile of the contraction is a few taps times the channels, and positions stream past
+// it.
 #include <algorithm>
 #include <cmath>
 
@@ -11,15 +12,20 @@ int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / blo
 }  // namespace
 
 Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& block, const Chip& chip) {
-  const int64_t rows = blocks_of(spec.images, block.images), columns = blocks_of(spec.columns, block.columns), depth = block.taps;
+  const int64_t rows = blocks_of(spec.images, block.images), columns = blocks_of(spec.columns, block.columns),
+                depth = block.taps;
   const int64_t all_passes = spec.dtype == DType::f32 ? passes_of(spec.precision) : 1;
   const int64_t pass_steps = depth > 1 ? all_passes : 1;
   const int i = block.columns_first ? 1 : 0, j = block.columns_first ? 0 : 1;
-  Kernel k("convolution", block.columns_first ? Dims{columns, rows, pass_steps, depth} : Dims{rows, columns, pass_steps, depth});
+  Kernel k("convolution",
+           block.columns_first ? Dims{columns, rows, pass_steps, depth} : Dims{rows, columns, pass_steps, depth});
   const int64_t sublanes = chip.vpu.sublanes, lanes = chip.vpu.lanes;
-  // Operands are cut into equal runs of registers: images of the lhs, features and taps of the kernel, both of the result.
+  // Operands are cut into equal runs of registers: images of the lhs, features and taps of the kernel, both of the
+  // result.
   const auto registers = [&](int64_t count) { return Shape{std::max<int64_t>(1, count), sublanes, lanes}; };
-  const auto cut = [&](int64_t count, int64_t parts) { return Dims{std::max<int64_t>(1, blocks_of(count, parts)), sublanes, lanes}; };
+  const auto cut = [&](int64_t count, int64_t parts) {
+    return Dims{std::max<int64_t>(1, blocks_of(count, parts)), sublanes, lanes};
+  };
   const auto place = [](int64_t count, int64_t parts, auto index) {  // rounding up may leave fewer blocks than parts
     const int64_t last = blocks_of(std::max<int64_t>(1, count), std::max<int64_t>(1, blocks_of(count, parts))) - 1;
     return [=](const Dims& grid) { return Dims{std::min(index(grid), last)}; };
@@ -27,7 +33,8 @@ Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& b
   const auto by_image = [=](const Dims& g) { return g[i]; };
   const auto by_weight = [=](const Dims& g) { return g[j] * depth + g[3]; };
   const auto by_result = [=](const Dims& g) { return g[i] * columns + g[j]; };
-  const Ref x = k.in("lhs", {spec.dtype, registers(spec.lhs_vregs)}, cut(spec.lhs_vregs, rows), place(spec.lhs_vregs, rows, by_image));
+  const Ref x = k.in("lhs", {spec.dtype, registers(spec.lhs_vregs)}, cut(spec.lhs_vregs, rows),
+                     place(spec.lhs_vregs, rows, by_image));
   const Ref w = k.in("kernel", {spec.dtype, registers(spec.kernel_vregs)}, cut(spec.kernel_vregs, columns * depth),
                      place(spec.kernel_vregs, columns * depth, by_weight));
   const auto result_map = place(spec.out_vregs, rows * columns, by_result);
@@ -36,9 +43,13 @@ Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& b
   std::vector<Ref> inputs;
   for (size_t n = 0; n < e.inputs.size(); ++n) {
     const Epilogue::Input& input = e.inputs[n];
-    if (input.head) inputs.push_back({});
-    else if (input.full) inputs.push_back(k.in(concat("epilogue", n), {input.dtype, registers(spec.out_vregs)}, result_block, result_map));
-    else inputs.push_back(k.in(concat("epilogue", n), {input.dtype, registers(input.vregs)}, registers(input.vregs), whole()));
+    if (input.head)
+      inputs.push_back({});
+    else if (input.full)
+      inputs.push_back(k.in(concat("epilogue", n), {input.dtype, registers(spec.out_vregs)}, result_block, result_map));
+    else
+      inputs.push_back(
+          k.in(concat("epilogue", n), {input.dtype, registers(input.vregs)}, registers(input.vregs), whole()));
   }
   Ref c;
   if (spec.head_is_output) c = k.out("c", {spec.result, registers(spec.out_vregs)}, result_block, result_map);
@@ -88,26 +99,32 @@ Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& b
 }
 
 double convolution_estimate(const ConvolutionSpec& s, const ConvolutionBlock& block, const Chip& chip) {
-  const auto rows = static_cast<double>(blocks_of(s.images, block.images)), columns = static_cast<double>(blocks_of(s.columns, block.columns)),
+  const auto rows = static_cast<double>(blocks_of(s.images, block.images)),
+             columns = static_cast<double>(blocks_of(s.columns, block.columns)),
              depth = static_cast<double>(block.taps);
   const double passes = s.dtype == DType::f32 ? passes_of(s.precision) : 1, sweeps = depth > 1 ? passes : 1;
   const double register_bytes = static_cast<double>(chip.vpu.sublanes * chip.vpu.lanes * size_of(s.dtype));
   const double x = static_cast<double>(s.lhs_vregs) * (block.columns_first && rows > 1 ? columns : 1);
-  const double w = static_cast<double>(s.kernel_vregs) * (depth > 1 ? rows * sweeps : block.columns_first || columns == 1 ? 1 : rows);
+  const double w = static_cast<double>(s.kernel_vregs) * (depth > 1                             ? rows * sweeps
+                                                          : block.columns_first || columns == 1 ? 1
+                                                                                                : rows);
   const double traffic = (x + w + static_cast<double>(s.out_vregs)) * register_bytes / chip.hbm_bytes_per_cycle();
   const double latch = static_cast<double>(chip.mxu.rows) / chip.mxu.latch_rows_per_cycle;
   double compute = 0;
   const auto width = static_cast<double>(chip.mxu.columns), features = static_cast<double>(s.columns);
   for (const ConvolutionPhase& p : s.phases) {
     const double positions = p.positions * static_cast<double>(std::min(block.images, s.images));
-    const double passes_over = s.streams_kernel ? std::ceil(positions / width) * std::max(latch, features / chip.mxu.rows_per_cycle)
-                                                : std::ceil(features / width) * std::max(latch, positions / chip.mxu.rows_per_cycle);
+    const double passes_over = s.streams_kernel
+                                   ? std::ceil(positions / width) * std::max(latch, features / chip.mxu.rows_per_cycle)
+                                   : std::ceil(features / width) * std::max(latch, positions / chip.mxu.rows_per_cycle);
     compute += static_cast<double>(p.k_tiles.size()) * rows * passes_over;
   }
   compute *= passes * static_cast<double>(s.groups) / static_cast<double>(chip.mxu.count);
-  const double first = (static_cast<double>(s.lhs_vregs) / rows + static_cast<double>(s.kernel_vregs) / (columns * depth)) * register_bytes /
-                       chip.hbm_bytes_per_cycle();
-  return std::max(traffic, compute) + first + rows * columns * depth * sweeps * static_cast<double>(chip.overhead.step_cycles);
+  const double first =
+      (static_cast<double>(s.lhs_vregs) / rows + static_cast<double>(s.kernel_vregs) / (columns * depth)) *
+      register_bytes / chip.hbm_bytes_per_cycle();
+  return std::max(traffic, compute) + first +
+         rows * columns * depth * sweeps * static_cast<double>(chip.overhead.step_cycles);
 }
 
 }  // namespace backbeat::sim

@@ -11,14 +11,14 @@ namespace backbeat::sim {
 struct Epilogue {
   struct Input {
     DType dtype = DType::f32;
-    bool head = false;   // the product itself
-    bool full = false;   // as large as the result: read block by block; else whole
+    bool head = false;  // the product itself
+    bool full = false;  // as large as the result: read block by block; else whole
     int64_t vregs = 1;
   };
   std::vector<Input> inputs;
   std::vector<DType> outputs;
-  VectorWork work;                  // slots for one register; its plan
-  double lane_broadcasts = 0;       // for one register of the result
+  VectorWork work;             // slots for one register; its plan
+  double lane_broadcasts = 0;  // for one register of the result
   bool present() const { return !outputs.empty(); }
 };
 
@@ -29,7 +29,7 @@ struct MatmulSpec {
   bool a_transposed = false, b_transposed = false;  // how they lie: [k,m], [n,k]
   Precision precision = Precision::standard;
   double emulated_passes = 0;
-  bool swapped = false;                             // see Product
+  bool swapped = false;  // see Product
   bool head_is_output = true;
   std::shared_ptr<const ProductPlan> plan;
   Epilogue epilogue;
@@ -38,22 +38,23 @@ struct MatmulBlock {
   int64_t m = 1, n = 1, k = 1;
   bool columns_first = false;  // the grid walks the columns in its outer loop
 };
-// Refs: a, b, the epilogue's inputs but the head, the head if it is an output, the epilogue's outputs; then scratch, of which
-// the first is the head where it is no output.
+// Refs: a, b, the epilogue's inputs but the head, the head if it is an output, the epilogue's outputs; then scratch, of
+// which the first is the head where it is no output.
 Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chip& chip);
-double matmul_estimate(const MatmulSpec& spec, const MatmulBlock& block, const Chip& chip);  // in cycles, for ranking blocks
+double matmul_estimate(const MatmulSpec& spec, const MatmulBlock& block,
+                       const Chip& chip);  // in cycles, for ranking blocks
 
 // A convolution; operands and result are counted in vector registers.
 struct ConvolutionSpec {
   DType dtype = DType::f32, result = DType::f32;
-  int64_t images = 1, columns = 1, groups = 1;      // columns: output features of one group
+  int64_t images = 1, columns = 1, groups = 1;  // columns: output features of one group
   int64_t lhs_vregs = 1, kernel_vregs = 1, out_vregs = 1;
   bool streams_kernel = false;
-  double turned_vregs = 0;                          // of the whole streamed operand, through the XLU
+  double turned_vregs = 0;  // of the whole streamed operand, through the XLU
   bool transposed_latch = false;
-  bool packs_result = false;                        // see Convolution
+  bool packs_result = false;  // see Convolution
   Precision precision = Precision::standard;
-  std::vector<ConvolutionPhase> phases;             // positions for one image
+  std::vector<ConvolutionPhase> phases;  // positions for one image
   bool head_is_output = true;
   std::shared_ptr<const ConvolutionPlan> plan;
   Epilogue epilogue;

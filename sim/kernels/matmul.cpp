@@ -10,7 +10,8 @@ int64_t blocks_of(int64_t size, int64_t block) { return (size + block - 1) / blo
 }  // namespace
 
 Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chip& chip) {
-  const int64_t rows = blocks_of(spec.m, block.m), columns = blocks_of(spec.n, block.n), depth = blocks_of(spec.k, block.k);
+  const int64_t rows = blocks_of(spec.m, block.m), columns = blocks_of(spec.n, block.n),
+                depth = blocks_of(spec.k, block.k);
   const int64_t all_passes = spec.dtype == DType::f32 && spec.emulated_passes == 0 ? passes_of(spec.precision) : 1;
   const int64_t pass_steps = depth > 1 ? all_passes : 1;  // passes outside the contraction: the order of addition
   const bool columns_first = block.columns_first;
@@ -18,7 +19,8 @@ Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chi
   const int i = columns_first ? 2 : 1, j = columns_first ? 1 : 2;
   Kernel k("matmul", columns_first ? Dims{spec.batches, columns, rows, pass_steps, depth}
                                    : Dims{spec.batches, rows, columns, pass_steps, depth});
-  const auto matrix = [&](const char* name, DType dtype, int64_t r, int64_t c, int64_t br, int64_t bc, int axis_r, int axis_c) {
+  const auto matrix = [&](const char* name, DType dtype, int64_t r, int64_t c, int64_t br, int64_t bc, int axis_r,
+                          int axis_c) {
     return k.in(name, {dtype, {spec.batches, r, c}}, {1, br, bc}, at(0, axis_r, axis_c));
   };
   const Ref a = spec.a_transposed ? matrix("a", spec.dtype, spec.k, spec.m, block.k, block.m, 4, i)
@@ -31,15 +33,21 @@ Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chi
   std::vector<Ref> inputs;
   for (size_t x = 0; x < e.inputs.size(); ++x) {
     const Epilogue::Input& input = e.inputs[x];
-    if (input.head) inputs.push_back({});
-    else if (input.full) inputs.push_back(k.in(concat("epilogue", x), {input.dtype, {spec.batches, spec.m, spec.n}}, result_block, at(0, i, j)));
-    else inputs.push_back(k.in(concat("epilogue", x), {input.dtype, {input.vregs, sublanes, lanes}}, {input.vregs, sublanes, lanes}, whole()));
+    if (input.head)
+      inputs.push_back({});
+    else if (input.full)
+      inputs.push_back(
+          k.in(concat("epilogue", x), {input.dtype, {spec.batches, spec.m, spec.n}}, result_block, at(0, i, j)));
+    else
+      inputs.push_back(k.in(concat("epilogue", x), {input.dtype, {input.vregs, sublanes, lanes}},
+                            {input.vregs, sublanes, lanes}, whole()));
   }
   Ref c;
   if (spec.head_is_output) c = k.out("c", {spec.result, {spec.batches, spec.m, spec.n}}, result_block, at(0, i, j));
   std::vector<Ref> outputs;
   for (size_t x = 0; x < e.outputs.size(); ++x)
-    outputs.push_back(k.out(concat("out", x), {e.outputs[x], {spec.batches, spec.m, spec.n}}, result_block, at(0, i, j)));
+    outputs.push_back(
+        k.out(concat("out", x), {e.outputs[x], {spec.batches, spec.m, spec.n}}, result_block, at(0, i, j)));
   if (!spec.head_is_output) c = k.scratch("sums", {DType::f32, result_block});
   for (Ref& r : inputs)
     if (r.index < 0) r = c;
@@ -80,7 +88,8 @@ Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chi
       work.lane_broadcasts = 0;
       const Dims extent = s.extent(outputs[0]);
       if (spec.epilogue.lane_broadcasts > 0)
-        work.lane_broadcasts = spec.epilogue.lane_broadcasts * static_cast<double>(extent[1] * extent[2]) / static_cast<double>(sublanes * lanes);
+        work.lane_broadcasts = spec.epilogue.lane_broadcasts * static_cast<double>(extent[1] * extent[2]) /
+                               static_cast<double>(sublanes * lanes);
       s.vector(work, inputs, outputs);
     }
   });
@@ -89,7 +98,8 @@ Kernel matmul_kernel(const MatmulSpec& spec, const MatmulBlock& block, const Chi
 
 double matmul_estimate(const MatmulSpec& s, const MatmulBlock& block, const Chip& chip) {
   const double element = static_cast<double>(size_of(s.dtype));
-  const auto rows = static_cast<double>(blocks_of(s.m, block.m)), columns = static_cast<double>(blocks_of(s.n, block.n)),
+  const auto rows = static_cast<double>(blocks_of(s.m, block.m)),
+             columns = static_cast<double>(blocks_of(s.n, block.n)),
              depth = static_cast<double>(blocks_of(s.k, block.k)), batches = static_cast<double>(s.batches);
   const double passes = s.emulated_passes > 0 ? s.emulated_passes : s.dtype == DType::f32 ? passes_of(s.precision) : 1;
   const double sweeps = depth > 1 && s.emulated_passes == 0 ? passes : 1;
@@ -102,13 +112,17 @@ double matmul_estimate(const MatmulSpec& s, const MatmulBlock& block, const Chip
     a *= depth > 1 ? columns * sweeps : 1;
     b *= columns * depth > 1 ? rows * sweeps : 1;
   }
-  const double traffic = batches * (a + b + m * n * (1 + static_cast<double>(s.epilogue.inputs.size()))) * element / chip.hbm_bytes_per_cycle();
+  const double traffic = batches * (a + b + m * n * (1 + static_cast<double>(s.epilogue.inputs.size()))) * element /
+                         chip.hbm_bytes_per_cycle();
   const double latch = static_cast<double>(chip.mxu.rows) / chip.mxu.latch_rows_per_cycle;
-  const double tiles = std::ceil(k / static_cast<double>(chip.mxu.rows)) * std::ceil(n / static_cast<double>(chip.mxu.columns));
+  const double tiles =
+      std::ceil(k / static_cast<double>(chip.mxu.rows)) * std::ceil(n / static_cast<double>(chip.mxu.columns));
   const double stream = static_cast<double>(std::min(block.m, s.m)) / chip.mxu.rows_per_cycle;
-  const double compute = batches * passes * tiles * rows * std::max(stream, latch) / static_cast<double>(chip.mxu.count);
+  const double compute =
+      batches * passes * tiles * rows * std::max(stream, latch) / static_cast<double>(chip.mxu.count);
   const double steps = batches * rows * columns * depth * sweeps;
-  const double first = (static_cast<double>(block.m * block.k + block.k * block.n)) * element / chip.hbm_bytes_per_cycle();
+  const double first =
+      (static_cast<double>(block.m * block.k + block.k * block.n)) * element / chip.hbm_bytes_per_cycle();
   return std::max(traffic, compute) + first + steps * static_cast<double>(chip.overhead.step_cycles);
 }
 

@@ -119,8 +119,8 @@ TEST_CASE("cli: a wrong request gets one line and exit 2") {
       {{"train", "wgan-gp", "--data", "8gaussians", "--steps", "x", "--out", out}, "--steps"},
       {{"train", "wgan-gp", "--data", "8gaussians", "--optimizer", "adam", "--clip", "1", "--out", out}, "adam has no --clip"},
       {{"train", "wgan-gp", "--resume"}, "--resume needs --out"},
-      {{"train"}, "MODEL"},
-      {{"fly"}, "fly"},
+      {{"train"}, "model is required"},
+      {{"fly"}, "unknown verb 'fly', expected train, anatomy, chips or devices"},
       {{"chips", "nope"}, "nope"},
   };
   for (const Row& row : rows) {

@@ -40,7 +40,8 @@ double difference(const Array& got, const Array& expected) {
   return worst / largest;
 }
 
-std::vector<Array> run_on(Device& device, const Program& program, const std::vector<Array>& inputs, const CompileOptions& options = {}) {
+std::vector<Array> run_on(Device& device, const Program& program, const std::vector<Array>& inputs,
+                          const CompileOptions& options = {}) {
   StateStore state;
   return device.compile(program, options)->run(inputs, state);
 }
@@ -98,8 +99,7 @@ Program random_program(uint32_t seed, DType dtype, Precision precision) {
     const int64_t sizes[] = {1, 2, 3, 5, 8, 9, 17, 33, 130};
     std::vector<Tensor> pool;
     const auto any = [&] { return pool[static_cast<size_t>(pick(static_cast<int64_t>(pool.size())))]; };
-    for (int i = 0; i < 4; ++i)
-      pool.push_back(r.input(concat("x", i), dtype, {sizes[pick(9)], sizes[pick(9)]}));
+    for (int i = 0; i < 4; ++i) pool.push_back(r.input(concat("x", i), dtype, {sizes[pick(9)], sizes[pick(9)]}));
     pool.push_back(r.input("bias", dtype, {pool[0].dim(1)}));
     pool.push_back(r.input("image", dtype, {2, 3, 6, 5}));
     const int count = 6 + static_cast<int>(pick(20));
@@ -107,20 +107,37 @@ Program random_program(uint32_t seed, DType dtype, Precision precision) {
       Scope scope(concat("layer_", i / 4));
       Tensor a = any();
       switch (pick(14)) {
-        case 0: pool.push_back(tanh(a)); break;
-        case 1: pool.push_back(a * 0.5 + 0.25); break;
-        case 2: pool.push_back(exp(-abs(a))); break;
-        case 3: pool.push_back(leaky_relu(a, 0.2) * square(tanh(a))); break;
-        case 4: if (a.rank() == 2) pool.push_back(transpose(a, {1, 0})); break;
-        case 5: if (a.rank() > 0) pool.push_back(reduce(a, Reduction::sum, {pick(a.rank())})); break;
-        case 6: pool.push_back(reshape(a, {a.size()})); break;
+        case 0:
+          pool.push_back(tanh(a));
+          break;
+        case 1:
+          pool.push_back(a * 0.5 + 0.25);
+          break;
+        case 2:
+          pool.push_back(exp(-abs(a)));
+          break;
+        case 3:
+          pool.push_back(leaky_relu(a, 0.2) * square(tanh(a)));
+          break;
+        case 4:
+          if (a.rank() == 2) pool.push_back(transpose(a, {1, 0}));
+          break;
+        case 5:
+          if (a.rank() > 0) pool.push_back(reduce(a, Reduction::sum, {pick(a.rank())}));
+          break;
+        case 6:
+          pool.push_back(reshape(a, {a.size()}));
+          break;
         case 7:
         case 8:
         case 9: {
           if (a.rank() != 2) break;
           for (int tries = 0; tries < 8; ++tries) {
             Tensor b = any();
-            if (b.rank() == 2 && b.dim(0) == a.dim(1)) { pool.push_back(relu(matmul(a, b, precision) * 0.1)); break; }
+            if (b.rank() == 2 && b.dim(0) == a.dim(1)) {
+              pool.push_back(relu(matmul(a, b, precision) * 0.1));
+              break;
+            }
             if (b.rank() == 2 && b.dim(1) == a.dim(1)) {
               DotDims dims;
               dims.lhs_contracting = dims.rhs_contracting = {1};
@@ -138,10 +155,23 @@ Program random_program(uint32_t seed, DType dtype, Precision precision) {
           }
           break;
         }
-        case 10: if (a.rank() == 2) pool.push_back(norm(a, {1})); break;
-        case 11: if (a.rank() > 0 && a.dim(0) > 1) { Dims z = Dims::filled(a.rank(), 0), o = Dims::filled(a.rank(), 1); Dims limit(std::vector<int64_t>(a.shape().begin(), a.shape().end())); z[0] = 1; pool.push_back(slice(a, z, limit, o)); } break;
-        case 12: if (a.rank() == 2) pool.push_back(concatenate({a, reverse(a, {1})}, 0)); break;
-        case 13: pool.push_back(a + mean(a)); break;
+        case 10:
+          if (a.rank() == 2) pool.push_back(norm(a, {1}));
+          break;
+        case 11:
+          if (a.rank() > 0 && a.dim(0) > 1) {
+            Dims z = Dims::filled(a.rank(), 0), o = Dims::filled(a.rank(), 1);
+            Dims limit(std::vector<int64_t>(a.shape().begin(), a.shape().end()));
+            z[0] = 1;
+            pool.push_back(slice(a, z, limit, o));
+          }
+          break;
+        case 12:
+          if (a.rank() == 2) pool.push_back(concatenate({a, reverse(a, {1})}, 0));
+          break;
+        case 13:
+          pool.push_back(a + mean(a));
+          break;
       }
     }
     Tensor total = sum(pool.back());
@@ -158,7 +188,8 @@ TEST_CASE("tpu: the product measured on a real chip comes out to every printed d
     Tensor a = r.input("a", DType::f32, {2, 2}), b = r.input("b", DType::f32, {2, 2});
     r.output("c", matmul(a, b));
   });
-  const std::vector<Array> inputs = {Array::from<float>({2, 2}, {.3744f, .1656f, .4707f, .1663f}), Array::from<float>({2, 2}, {.3946f, .1186f, .1569f, .3145f})};
+  const std::vector<Array> inputs = {Array::from<float>({2, 2}, {.3744f, .1656f, .4707f, .1663f}),
+                                     Array::from<float>({2, 2}, {.3946f, .1186f, .1569f, .3145f})};
   const float expected[] = {0.17405128f, 0.09669876f, 0.21180916f, 0.10805416f};  // jax issue 9973
   for (const char* chip : {"tpu-v3", "edu-8x8"}) {
     auto device = make_tpu_device(sim::load_chip(chip));
@@ -185,7 +216,8 @@ TEST_CASE("tpu: random programs agree with the reference, whatever is fused, kep
       const std::vector<Array> got = executable->run(inputs, state);
       for (size_t i = 0; i < got.size(); ++i) CHECK(difference(got[i], expected[i]) < (wide ? 1e-11 : 1e-4));
       check_cost(*executable);
-      for (CompileOptions options : {CompileOptions{false, true}, CompileOptions{true, false}, CompileOptions{false, false}}) {
+      for (CompileOptions options :
+           {CompileOptions{false, true}, CompileOptions{true, false}, CompileOptions{false, false}}) {
         const std::vector<Array> other = run_on(*device, program, inputs, options);
         for (size_t i = 0; i < got.size(); ++i) CHECK(bitwise_equal(got[i], other[i]));
       }
@@ -200,14 +232,14 @@ TEST_CASE("tpu: convolutions of every kind") {
     Shape lhs, kernel;
     Dims strides, low, high, lhs_dilation, kernel_dilation;
     int64_t feature_groups = 1, batch_groups = 1;
-    bool exchanged = false;  // batch and features exchanged, as in a kernel gradient
-    int64_t valid_pairs = 0; // of output positions and taps that meet an element of the dilated lhs's grid
+    bool exchanged = false;   // batch and features exchanged, as in a kernel gradient
+    int64_t valid_pairs = 0;  // of output positions and taps that meet an element of the dilated lhs's grid
   };
   const std::vector<Row> rows = {
       {{2, 3, 7, 6}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
       {{3, 1, 9, 9}, {5, 1, 5, 5}, {2, 2}, {2, 2}, {2, 2}, {1, 1}, {1, 1}},
-      {{2, 4, 5, 5}, {3, 4, 5, 5}, {1, 1}, {2, 2}, {3, 3}, {2, 2}, {1, 1}},     // an input gradient
-      {{3, 4, 7, 7}, {6, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {2, 2}},     // a kernel gradient's dilation
+      {{2, 4, 5, 5}, {3, 4, 5, 5}, {1, 1}, {2, 2}, {3, 3}, {2, 2}, {1, 1}},  // an input gradient
+      {{3, 4, 7, 7}, {6, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {2, 2}},  // a kernel gradient's dilation
       {{2, 6, 6, 6}, {4, 3, 3, 3}, {1, 2}, {0, 1}, {1, 0}, {1, 1}, {1, 1}, 2},
       {{4, 3, 6, 6}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 2},
       {{3, 2, 6, 6}, {3, 5, 4, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, true},
@@ -245,10 +277,14 @@ TEST_CASE("tpu: convolutions of every kind") {
             int64_t count = 0;
             for (int64_t o = 0; o < y.dim(dims.out.spatial[s]); ++o)
               for (int64_t t = 0; t < row.kernel[dims.kernel.spatial[s]]; ++t)
-                count += ((o * row.strides[s] + t * row.kernel_dilation[s] - row.low[s]) % row.lhs_dilation[s] + row.lhs_dilation[s]) % row.lhs_dilation[s] == 0;
+                count += ((o * row.strides[s] + t * row.kernel_dilation[s] - row.low[s]) % row.lhs_dilation[s] +
+                          row.lhs_dilation[s]) %
+                             row.lhs_dilation[s] ==
+                         0;
             pairs *= count;
           }
-          flops = 2 * pairs * y.dim(dims.out.batch) * y.dim(dims.out.feature) * (row.lhs[dims.lhs.feature] / row.feature_groups);
+          flops = 2 * pairs * y.dim(dims.out.batch) * y.dim(dims.out.feature) *
+                  (row.lhs[dims.lhs.feature] / row.feature_groups);
           r.output("y", leaky_relu(y, 0.2));
           r.output("reversed", convolution(x, reverse(w, {2, 3}), dims));
         });
@@ -257,7 +293,8 @@ TEST_CASE("tpu: convolutions of every kind") {
         StateStore state;
         auto executable = device->compile(program);
         const std::vector<Array> got = executable->run(inputs, state), expected = run_on(*reference, program, inputs);
-        for (size_t o = 0; o < got.size(); ++o) CHECK(difference(got[o], expected[o]) < (dtype == DType::f64 ? 1e-12 : 1e-5));
+        for (size_t o = 0; o < got.size(); ++o)
+          CHECK(difference(got[o], expected[o]) < (dtype == DType::f64 ? 1e-12 : 1e-5));
         check_cost(*executable);
         int64_t counted = 0;
         for (const NodeCost& n : executable->cost().nodes)
@@ -274,13 +311,19 @@ TEST_CASE("tpu: precision streams 1, 3 and 6 times the rows, and the error falls
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
-      for (int64_t l = 0; l < k; ++l) sum += static_cast<double>(a.data<float>()[i * k + l]) * static_cast<double>(b.data<float>()[l * n + j]);
+      for (int64_t l = 0; l < k; ++l)
+        sum += static_cast<double>(a.data<float>()[i * k + l]) * static_cast<double>(b.data<float>()[l * n + j]);
       exact[static_cast<size_t>(i * n + j)] = sum;
       power += sum * sum;
     }
-  struct Row { Precision precision; int64_t times; double low, high; };
+  struct Row {
+    Precision precision;
+    int64_t times;
+    double low, high;
+  };
   double rows_at_one = 0;
-  for (const Row& row : {Row{Precision::standard, 1, 2e-3, 3e-3}, Row{Precision::high, 3, 4e-6, 5e-6}, Row{Precision::highest, 6, 5e-8, 1e-6}}) {
+  for (const Row& row : {Row{Precision::standard, 1, 2e-3, 3e-3}, Row{Precision::high, 3, 4e-6, 5e-6},
+                         Row{Precision::highest, 6, 5e-8, 1e-6}}) {
     const Program program = record("product", [&](Recorder& r) {
       Tensor x = r.input("a", DType::f32, {m, k}), y = r.input("b", DType::f32, {k, n});
       r.output("c", matmul(x, y, row.precision));
@@ -296,7 +339,8 @@ TEST_CASE("tpu: precision streams 1, 3 and 6 times the rows, and the error falls
     CHECK(relative < row.high);
     double streamed = 0;
     for (const EngineCost& e : executable->cost().engines)
-      if (e.engine.rfind("mxu", 0) == 0 && e.engine.find('.') == std::string::npos) streamed += static_cast<double>(e.busy);
+      if (e.engine.rfind("mxu", 0) == 0 && e.engine.find('.') == std::string::npos)
+        streamed += static_cast<double>(e.busy);
     if (row.times == 1) rows_at_one = streamed;
     CHECK(streamed == rows_at_one * static_cast<double>(row.times));
   }
@@ -341,7 +385,8 @@ TEST_CASE("tpu: more bandwidth or a faster engine never makes a fixed schedule s
 
 TEST_CASE("tpu: state is updated in place, all of it from the old values") {
   const Program program = record("swap", [](Recorder& r) {
-    Tensor a = r.state("a", DType::f32, {3}), b = r.state("b", DType::f32, {3}), count = r.state("count", DType::i64, {});
+    Tensor a = r.state("a", DType::f32, {3}), b = r.state("b", DType::f32, {3}),
+           count = r.state("count", DType::i64, {});
     r.update("a", b);
     r.update("b", a + b);
     r.update("count", count + 1);
@@ -357,7 +402,7 @@ TEST_CASE("tpu: state is updated in place, all of it from the old values") {
   const void* place = state.at("a").raw();
   std::vector<Array> outputs;
   for (int i = 0; i < 3; ++i) outputs = executable->run({}, state);
-  CHECK(state.at("a").data<float>()[0] == 21);   // 1 10, 10 11, 11 21, 21 32
+  CHECK(state.at("a").data<float>()[0] == 21);  // 1 10, 10 11, 11 21, 21 32
   CHECK(state.at("b").data<float>()[2] == 96);
   CHECK(state.at("count").data<int64_t>()[0] == 3);
   CHECK(outputs[0].data<float>()[1] == 64);
@@ -367,7 +412,9 @@ TEST_CASE("tpu: state is updated in place, all of it from the old values") {
 }
 
 TEST_CASE("tpu: random words depend on the key and the sample alone") {
-  const Program program = record("random", [](Recorder& r) { r.output("bits", rng_bit_generator(r.input("key", DType::u32, {5}), {3, 6})); });
+  const Program program = record("random", [](Recorder& r) {
+    r.output("bits", rng_bit_generator(r.input("key", DType::u32, {5}), {3, 6}));
+  });
   auto device = make_tpu_device(sim::load_chip("tpu-v3"));
   const Array bits = run_on(*device, program, {Array::from<uint32_t>({5}, {7, 8, 9, 10, 11})})[0];
   for (uint32_t i = 0; i < 3; ++i)
@@ -392,7 +439,9 @@ TEST_CASE("tpu: a program that does not fit is refused with its peak and its lar
   std::string message;
   try {
     device->compile(build(8192), options);
-  } catch (const Error& e) { message = e.what(); }
+  } catch (const Error& e) {
+    message = e.what();
+  }
   CAPTURE(message);
   CHECK(message.rfind("big does not fit: peak ", 0) == 0);
   CHECK(message.find("of 256.0 MiB HBM") != std::string::npos);

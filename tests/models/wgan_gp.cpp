@@ -103,9 +103,9 @@ TEST_CASE("optimizers: two steps by hand") {
                       {"momentum", Sgd{0.1, 0.9}, 1 - 0.1 * g - 0.1 * (0.9 * g + g)},
                       {"adam", Adam{0.1, 0.5, 0.9, 1e-8}, adam()},
                       {"rmsprop", RmsProp{0.1, 0.9, 1e-8, 0}, rms()},
-                      {"rmsprop, clipped", RmsProp{0.1, 0.9, 1e-8, 0.01}, 0.01}};
+                      {"rmsprop, clipped", RmsProp{0.1, 0.9, 1e-8, 0.01}, -0.01}};  // 1 -> 0.01 -> -0.01
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const std::vector<ParameterSpec> specs{{"w", {3}, 0}};
     const Program step = record("step", [&](Recorder& r) {
       const Parameters p(r, "net", specs);

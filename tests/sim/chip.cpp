@@ -13,7 +13,9 @@ namespace {
 std::string message_of(const std::function<void()>& action) {
   try {
     action();
-  } catch (const Error& e) { return e.what(); }
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 std::string page_with(const std::string& from, const std::string& to) {
@@ -55,7 +57,9 @@ TEST_CASE("chips: every number has a source or is an estimate with a range, and 
 }
 
 TEST_CASE("chips: a broken page gets one line with file, line and key") {
-  struct Row { const char *from, *to, *expected; };
+  struct Row {
+    const char *from, *to, *expected;
+  };
   const Row rows[] = {
       {"\nrows = 128", "\nrows = 0", "mxu.rows must be at least 1, got 0"},
       {"\nrows = 128", "\nrows = 12.5", "mxu.rows must be a whole number, got 12.5"},

@@ -71,7 +71,8 @@ TEST_CASE("kernel: softmax in one block, written by hand") {
   using host::VectorOp;
   host::VectorProgram shifted{2, {DType::f32, DType::f32}, {}, {2}, {DType::f32}, 3};
   shifted.ops = {{.op = Op::subtract, .destination = 2, .a = 0, .b = 1}, {.op = Op::exp, .destination = 2, .a = 2}};
-  host::VectorProgram divided{2, {DType::f32, DType::f32}, {{.op = Op::divide, .destination = 2, .a = 0, .b = 1}}, {2}, {DType::f32}, 3};
+  host::VectorProgram divided{
+      2, {DType::f32, DType::f32}, {{.op = Op::divide, .destination = 2, .a = 0, .b = 1}}, {2}, {DType::f32}, 3};
   kernel.body([=](Step& s) {
     s.reduce(top, x, Reduction::max, 1);
     s.vector(shifted, {x, top}, {y});
@@ -83,9 +84,11 @@ TEST_CASE("kernel: softmax in one block, written by hand") {
   Evaluation().run(kernel, arrays, chip);
   for (int64_t r = 0; r < rows; ++r) {
     double sum = 0;
-    for (int64_t c = 0; c < columns; ++c) sum += std::exp(static_cast<double>(in[static_cast<size_t>(r * columns + c)]));
     for (int64_t c = 0; c < columns; ++c)
-      CHECK(out[static_cast<size_t>(r * columns + c)] == doctest::Approx(std::exp(in[static_cast<size_t>(r * columns + c)]) / sum).epsilon(1e-5));
+      sum += std::exp(static_cast<double>(in[static_cast<size_t>(r * columns + c)]));
+    for (int64_t c = 0; c < columns; ++c)
+      CHECK(out[static_cast<size_t>(r * columns + c)] ==
+            doctest::Approx(std::exp(in[static_cast<size_t>(r * columns + c)]) / sum).epsilon(1e-5));
   }
   CHECK(time_of(kernel, chip).total > 0);
 }
@@ -96,7 +99,8 @@ TEST_CASE("kernel: one array tile takes the time that can be counted by hand") {
   const Times t = time_of(tiled_matmul(DType::f32, 16, 8, 8, 16, 8, 8), chip, &stream);
   // A step is opened in 10 cycles; the operands, 512 and 256 bytes at 32 a cycle, take 20 cycles to arrive.
   const Cycles arrived = 10 + 16 + 8 + 20;
-  // 8 rows of weights at one a cycle, 16 rows stream, the wave leaves the 8x8 array 14 cycles after the last one entered.
+  // 8 rows of weights at one a cycle, 16 rows stream, the wave leaves the 8x8 array 14 cycles after the last one
+  // entered.
   const Cycles product = arrived + 8 + 16 + 14;
   CHECK(t.total == product + 512 / 32 + 20);
 }
@@ -116,11 +120,14 @@ TEST_CASE("kernel: traffic is what the grid fetches, and unchanged blocks are no
 
 TEST_CASE("kernel: the published cost of a grid step and of large blocks on a v5e") {
   Chip chip = load_chip("tpu-v3");
-  set(chip, {"clock=1503 MHz", "mxu.count=4", "hbm.bandwidth=819 GB/s", "vmem.bytes=128 MiB", "vmem.loads_per_cycle=2", "vpu.alus=4", "overhead.step=360"});
+  set(chip, {"clock=1503 MHz", "mxu.count=4", "hbm.bandwidth=819 GB/s", "vmem.bytes=128 MiB", "vmem.loads_per_cycle=2",
+             "vpu.alus=4", "overhead.step=360"});
   // 128x128x128 blocks took 350 to 359 ns a step (Pallas documentation); here 16^3 steps of them.
-  const double small = static_cast<double>(time_of(tiled_matmul(DType::bf16, 2048, 2048, 2048, 128, 128, 128), chip).total);
+  const double small =
+      static_cast<double>(time_of(tiled_matmul(DType::bf16, 2048, 2048, 2048, 128, 128, 128), chip).total);
   CHECK(small / 4096 / chip.clock_hz * 1e9 == doctest::Approx(355).epsilon(0.05));
-  const double large = static_cast<double>(time_of(tiled_matmul(DType::bf16, 4096, 4096, 4096, 512, 1024, 1024), chip).total);
+  const double large =
+      static_cast<double>(time_of(tiled_matmul(DType::bf16, 4096, 4096, 4096, 512, 1024, 1024), chip).total);
   const double ideal = 2.0 * 4096 * 4096 * 4096 / chip.peak_flops() * chip.clock_hz;
   CHECK(ideal / large > 0.88);
   CHECK(ideal / large < 0.96);

@@ -21,10 +21,10 @@ TEST_CASE("machine: an instruction waits for its engine, its operands and its de
   const Chip chip = load_chip("edu-8x8");
   Stream s = empty_stream(chip);
   const Slot a = s.new_slot(), b = s.new_slot();
-  Append(s, Kind::fetch, 0, 0).part(dma_in, 10).write(a).latency(5);           // 0..10, ready at 15
-  Append(s, Kind::vector, 0, 0).part(vpu, 4).read(a).write(b).latency(3);      // 15..19, ready at 22
-  Append(s, Kind::fetch, 0, 0).part(dma_in, 2).write(a);                       // the engine is free at 10, `a` is read until 19
-  Append(s, Kind::vector, 0, 0).part(vpu, 1).read(b);                          // ready at 22
+  Append(s, Kind::fetch, 0, 0).part(dma_in, 10).write(a).latency(5);       // 0..10, ready at 15
+  Append(s, Kind::vector, 0, 0).part(vpu, 4).read(a).write(b).latency(3);  // 15..19, ready at 22
+  Append(s, Kind::fetch, 0, 0).part(dma_in, 2).write(a);  // the engine is free at 10, `a` is read until 19
+  Append(s, Kind::vector, 0, 0).part(vpu, 1).read(b);     // ready at 22
   const Times t = simulate(s, chip);
   CHECK(t.start == std::vector<Cycles>{0, 15, 19, 22});
   CHECK(t.total == 23);
