@@ -33,12 +33,16 @@ void print_attributes(std::ostream& out, const Attributes& attributes) {
 std::string_view name_of(Phase phase) { return phase_names[static_cast<size_t>(phase)]; }
 
 NodeId Tape::append(Op op, std::vector<NodeId> operands, Attributes attributes, const Shape& shape, DType dtype) {
-  Node node{op, std::move(operands), std::move(attributes), shape, dtype, order_floor_, op != Op::input, derivative_scope_};
+  Node node;
+  node.op = op, node.operands = std::move(operands), node.attributes = std::move(attributes);
+  node.shape = shape, node.dtype = dtype;
+  node.order = order_floor_, node.scope = derivative_scope_, node.derivative = order_floor_ > 0;
+  node.from_constants = op != Op::input;
   for (NodeId id : node.operands) {
     node.order = std::max(node.order, (*this)[id].order);
     node.from_constants = node.from_constants && (*this)[id].from_constants;
   }
-  if (node.from_constants) node.order = 0;
+  if (node.from_constants && !of_derivative_) node.order = 0;
   if (node.scope < 0) node.scope = intern_scope(Scope::current());
   nodes_.push_back(std::move(node));
   return size() - 1;
@@ -59,14 +63,16 @@ Phase Tape::phase_of(NodeId id) const {
 }
 
 Tape::DerivativeOf::DerivativeOf(Tape& tape, NodeId node)
-    : tape_(tape), order_floor_(tape.order_floor_), scope_(tape.derivative_scope_) {
+    : tape_(tape), order_floor_(tape.order_floor_), scope_(tape.derivative_scope_), of_derivative_(tape.of_derivative_) {
   tape_.order_floor_ = std::max(order_floor_, tape[node].order + 1);
   tape_.derivative_scope_ = tape[node].scope;
+  tape_.of_derivative_ = tape[node].derivative;
 }
 
 Tape::DerivativeOf::~DerivativeOf() {
   tape_.order_floor_ = order_floor_;
   tape_.derivative_scope_ = scope_;
+  tape_.of_derivative_ = of_derivative_;
 }
 
 Scope::Scope(const std::string& name) : outer_(current_scope) {

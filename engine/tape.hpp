@@ -22,6 +22,7 @@ struct Node {
   DType dtype = DType::f32;
   int order = 0;      // 0: the forward computation; see Tape::append
   bool from_constants = false;  // no operand, however far back, is an input
+  bool derivative = false;      // appended by grad
   int32_t scope = 0;  // index into Tape::scopes()
 };
 
@@ -30,7 +31,9 @@ class Tape {
   Tape() : scopes_{""} {}
 
   // Appends without checking shapes: the functions of ops.hpp do that. The node's order is the largest order among its
-  // operands; while grad differentiates a node of order k it is at least k + 1. Its scope is the innermost open Scope, or
+  // operands; while grad differentiates a node of order k it is at least k + 1. One exception: what is computed from
+  // constants alone while a node of user code is differentiated has order 0. Else the constant -1 that reaches f in the
+  // derivative of g - f would lift all of f's derivative to the order of g's. The scope is the innermost open Scope, or
   // while grad runs that of the differentiated node.
   NodeId append(Op op, std::vector<NodeId> operands, Attributes attributes, const Shape& shape, DType dtype);
 
@@ -59,6 +62,7 @@ class Tape {
     Tape& tape_;
     int order_floor_;
     int32_t scope_;
+    bool of_derivative_;
   };
 
  private:
@@ -66,6 +70,7 @@ class Tape {
   std::vector<std::string> scopes_;
   int order_floor_ = 0;
   int32_t derivative_scope_ = -1;
+  bool of_derivative_ = false;
 };
 
 // Labels what this thread records while it is alive: Scope a("critic"); Scope b("dense_1") gives "critic/dense_1".
@@ -88,9 +93,12 @@ class Tensor {
   Tensor(Tape& tape, NodeId id) : tape_(&tape), id_(id) {}
 
   bool defined() const { return tape_ != nullptr; }
-  Tape& tape() const { return *tape_; }
+  Tape& tape() const {
+    if (!tape_) fail("tensor", "it is undefined (an input without a cotangent?)");
+    return *tape_;
+  }
   NodeId id() const { return id_; }
-  const Node& node() const { return (*tape_)[id_]; }
+  const Node& node() const { return tape()[id_]; }
   const Shape& shape() const { return node().shape; }
   int64_t rank() const { return node().shape.size(); }
   int64_t dim(int64_t axis) const { return node().shape[axis]; }

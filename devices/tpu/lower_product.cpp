@@ -264,7 +264,7 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
   const int64_t out_registers = std::max<int64_t>(1, vregs(n.shape, result, chip_)),
                 vector_registers = std::max<int64_t>(1, out_.tensors[at(v_tensor)].vregs);
   count_chain_flops(group, out_registers);
-  for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024})
+  for (int64_t steps : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 16384})
     if (steps <= registers) work.tiles.push_back({.m = steps});
   const DType dtype = n.dtype;
   const int64_t sublanes = chip_.vpu.sublanes, lane_count = chip_.vpu.lanes;

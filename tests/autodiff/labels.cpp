@@ -110,6 +110,14 @@ TEST_CASE("order: a first gradient of something else stays of order 1 beside a s
   CHECK(found);
 }
 
+TEST_CASE("order: a constant cotangent through a derivative still makes the next order") {
+  Tape tape;
+  const Tensor x(tape, tape.append(Op::input, {}, InputName{"x"}, {3}, DType::f64));
+  const Tensor first = grad(sum(exp(x)), x);
+  CHECK(order_of(first) == 1);
+  CHECK(order_of(grad(sum(first), x)) == 2);
+}
+
 TEST_CASE("phase follows the order, and update the scope optimizer") {
   Tape tape;
   Tensor x = input(tape, {3});
