@@ -6,16 +6,6 @@
 
 namespace backbeat::cli {
 
-namespace {
-
-int64_t batch_of(const Program& program) {
-  for (const Program::Port& port : program.inputs)
-    if (const Shape& shape = program.tape[port.node].shape; !shape.empty()) return shape[0];
-  return 0;
-}
-
-}  // namespace
-
 int anatomy(const AnatomyRequest& request) {
   const RegisteredModel& model = find_model(request.model);
   const std::string step = request.step.empty() ? model.steps.front() : request.step;
@@ -26,9 +16,7 @@ int anatomy(const AnatomyRequest& request) {
   StateStore state = model.initial_state(request.options);
   const Cost cost = cost_of(parts, *chosen.device, request.device, state);
 
-  AnatomyTitle title{request.model, step, 0, {}};
-  for (const auto& [program, times] : parts) title.batch = std::max(title.batch, batch_of(program));
-  if (title.batch == 0) title.batch = request.options.batch;
+  AnatomyTitle title{request.model, step, model.batch(request.options), {}};
   if (request.options.penalty != "none") {
     ModelOptions without = request.options;
     without.penalty = "none";

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "devices/device.hpp"
 
 namespace backbeat {
@@ -16,6 +18,20 @@ void check_run(const Program& program, std::span<const Array> inputs, const Stat
   for (const Program::State& s : program.states) {
     if (!state.contains(s.name)) fail("run", program.name, " needs state '", s.name, "', the store has none");
     check("state", s.name, s.read, state.at(s.name));
+  }
+}
+
+void separate_state(const Program& program, std::span<const Array> inputs, std::span<const Array> constants,
+                    std::span<Array* const> states, std::vector<const void*>& seen) {
+  seen.clear();
+  for (const Array& a : inputs) seen.push_back(a.raw());
+  for (const Array& a : constants) seen.push_back(a.raw());
+  for (const Array* a : states) seen.push_back(a->raw());
+  std::sort(seen.begin(), seen.end());
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!program.states[i].write) continue;
+    const auto same = std::equal_range(seen.begin(), seen.end(), static_cast<const void*>(states[i]->raw()));
+    if (same.second - same.first > 1) *states[i] = states[i]->clone();
   }
 }
 

@@ -38,4 +38,9 @@ std::unique_ptr<Device> make_cpu_device();
 // Throws the Error that Executable::run promises for wrong inputs or state.
 void check_run(const Program& program, std::span<const Array> inputs, const StateStore& state);
 
+// For devices that update state in place: state that the Program writes gets a buffer of its own where it shares one with
+// other state, an input or a constant. `states` lie in the order of program.states; `seen` is room to work in.
+void separate_state(const Program& program, std::span<const Array> inputs, std::span<const Array> constants,
+                    std::span<Array* const> states, std::vector<const void*>& seen);
+
 }  // namespace backbeat

@@ -30,7 +30,7 @@ struct Fusion {
 // Without `fuse` every node is a group, and only broadcasts of single elements are folded.
 Fusion fusion_groups(const Program& program, bool fuse = true);
 
-// The node whose value an operand of a chain reads: a folded broadcast's operand, else the node itself.
+// Whether a node is a broadcast that no group computes: what reads it reads its operand instead.
 bool is_folded(const Fusion& fusion, NodeId node);
 
 }  // namespace backbeat

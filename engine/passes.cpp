@@ -1,6 +1,7 @@
 #include "engine/passes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <sstream>
 #include <unordered_map>
@@ -57,7 +58,7 @@ class Rewriter {
     for (NodeId operand : n.operands) mix(operand);
     for (int64_t d : n.shape) mix(d);
     mix(static_cast<int64_t>(n.attributes.index()));
-    if (const Array* value = std::get_if<Array>(&n.attributes); value && value->size() > 0) mix(static_cast<int64_t>(value->at(0) * 4096));
+    if (const Array* value = std::get_if<Array>(&n.attributes); value && value->size() > 0) mix(std::bit_cast<int64_t>(value->at(0)));
     return h;
   }
 

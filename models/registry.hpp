@@ -23,6 +23,7 @@ struct RegisteredModel {
   // The Programs of a step and how often each runs in it. Unoptimized.
   std::function<std::vector<std::pair<Program, int64_t>>(const ModelOptions&, const std::string& step)> programs;
   std::function<StateStore(const ModelOptions&)> initial_state;
+  std::function<int64_t(const ModelOptions&)> batch;  // samples a step
 };
 
 void register_model(RegisteredModel model);

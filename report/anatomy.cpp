@@ -50,9 +50,14 @@ std::string most(const std::map<std::string, Cycles>& by_cause) {
   return it == by_cause.end() || it->second == 0 ? "-" : it->first;
 }
 
-int64_t hbm(const CostRow& row) {
-  const auto it = row.bytes.find("hbm");
-  return it == row.bytes.end() ? 0 : it->second;
+bool simulated(const Cost& cost) { return !cost.chip.empty(); }
+
+// Of the memory outside the chip or the processor.
+int64_t main_memory_bytes(const CostRow& row) {
+  int64_t bytes = 0;
+  for (const char* memory : {"hbm", "memory"})
+    if (const auto it = row.bytes.find(memory); it != row.bytes.end()) bytes += it->second;
+  return bytes;
 }
 
 std::string readable(std::string key) {
@@ -60,43 +65,47 @@ std::string readable(std::string key) {
   return key;
 }
 
-void add_rows(Table& table, const Cost& cost, std::vector<CostRow> rows, size_t limit) {
-  CostRow rest;
-  rest.key = "others";
-  std::vector<CostRow> shown;
-  if (rows.size() > limit) std::stable_sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.cycles > b.cycles; });
-  for (const CostRow& row : rows) {
-    if (shown.size() < limit) {
-      shown.push_back(row);
-      continue;
-    }
-    rest.nodes += row.nodes, rest.cycles += row.cycles, rest.flops += row.flops;
-    for (auto& [memory, bytes] : row.bytes) rest.bytes[memory] += bytes;
-    for (auto& [cause, cycles] : row.stalls) rest.stalls[cause] += cycles;
-    for (auto& [engine, cycles] : row.bound_by) rest.bound_by[engine] += cycles;
+// What a measured device cannot tell is left out of its table: removal, waiting, what bound a node.
+std::vector<std::string> cells(const Cost& cost, const std::string& name, const CostRow& row, bool removable) {
+  std::vector<std::string> out{name, with_separators(row.cycles), percent(row.cycles, cost.cycles)};
+  if (simulated(cost)) out.push_back(removable ? percent(row.removal_cycles, cost.cycles) : "");
+  out.push_back(with_separators(row.nodes));
+  out.push_back(format("%.3f", static_cast<double>(row.flops) * 1e-9));
+  out.push_back(show_bytes(static_cast<double>(main_memory_bytes(row))));
+  if (simulated(cost)) out.push_back(most(row.stalls)), out.push_back(most(row.bound_by));
+  return out;
+}
+
+void add(CostRow& sum, const CostRow& row) {
+  sum.nodes += row.nodes, sum.cycles += row.cycles, sum.flops += row.flops;
+  for (const auto& [memory, bytes] : row.bytes) sum.bytes[memory] += bytes;
+  for (const auto& [cause, cycles] : row.stalls) sum.stalls[cause] += cycles;
+  for (const auto& [engine, cycles] : row.bound_by) sum.bound_by[engine] += cycles;
+}
+
+// The `limit` largest rows, the rest in one, and the total.
+std::string view(const Cost& cost, const std::string& name, std::vector<CostRow> rows, size_t limit) {
+  std::vector<std::string> header{name, simulated(cost) ? "cycles" : "ns", "share"};
+  for (const char* title : {"removal", "nodes", "GFLOP", "HBM", "waits most for", "bound by"}) {
+    const std::string_view t(title);
+    if (simulated(cost)) header.push_back(title);
+    else if (t == "nodes" || t == "GFLOP") header.push_back(title);
+    else if (t == "HBM") header.push_back("memory");
   }
-  const auto add = [&](const CostRow& row, bool removable) {
-    table.add({readable(row.key.empty() ? "(no scope)" : row.key), with_separators(row.cycles), percent(row.cycles, cost.cycles),
-               removable ? percent(row.removal_cycles, cost.cycles) : "", with_separators(row.nodes),
-               format("%.3f", static_cast<double>(row.flops) * 1e-9), show_bytes(static_cast<double>(hbm(row))), most(row.stalls),
-               most(row.bound_by)});
-  };
-  for (const CostRow& row : shown) add(row, true);
-  if (rows.size() > limit) add(rest, false);
-}
-
-void add_total(Table& table, const Cost& cost) {
-  int64_t nodes = 0, flops = 0, bytes = 0;
-  for (const CostRow& row : cost.by_phase) nodes += row.nodes, flops += row.flops, bytes += hbm(row);
-  table.add({"total", with_separators(cost.cycles), "100.0%", "", with_separators(nodes),
-             format("%.3f", static_cast<double>(flops) * 1e-9), show_bytes(static_cast<double>(bytes)), "", ""});
-}
-
-std::string view(const Cost& cost, const std::string& name, const std::vector<CostRow>& rows, size_t limit) {
-  const bool chip = !cost.chip.empty();
-  Table table({name, chip ? "cycles" : "ns", "share", "removal", "nodes", "GFLOP", "HBM", "waits most for", "bound by"});
-  add_rows(table, cost, rows, limit);
-  add_total(table, cost);
+  Table table(header);
+  if (rows.size() > limit) std::stable_sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.cycles > b.cycles; });
+  CostRow rest, total;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    add(total, rows[i]);
+    if (i < limit) table.add(cells(cost, readable(rows[i].key.empty() ? "(no scope)" : rows[i].key), rows[i], true));
+    else add(rest, rows[i]);
+  }
+  if (rows.size() > limit) table.add(cells(cost, "others", rest, false));
+  total.stalls.clear(), total.bound_by.clear();
+  std::vector<std::string> last = cells(cost, "total", total, false);
+  for (std::string& cell : last)
+    if (cell == "-") cell.clear();
+  table.add(last);
   return table.text();
 }
 
@@ -110,14 +119,16 @@ std::string headline(const Cost& cost, const AnatomyTitle& title) {
   const CostRow* second = find(cost.by_phase, name_of(Phase::second_backward));
   if (!second) return "There is no second backward pass in this step.\n";
   std::ostringstream out;
-  out << "Second backward pass: without it the step would be " << percent(second->removal_cycles, cost.cycles)
-      << " shorter (removal), and it holds " << percent(second->cycles, cost.cycles) << " of the time (share).\n";
+  out << "Second backward pass: ";
+  if (simulated(cost))
+    out << "without it the step would be " << percent(second->removal_cycles, cost.cycles) << " shorter (removal), and ";
+  out << "it holds " << percent(second->cycles, cost.cycles) << " of the time (share).\n";
   if (title.without_penalty) {
     const double ratio = static_cast<double>(cost.cycles) / static_cast<double>(*title.without_penalty);
     const Cycles added = cost.cycles - *title.without_penalty;
-    out << "Without the penalty the step takes " << with_separators(*title.without_penalty) << (cost.chip.empty() ? " ns" : " cycles")
+    out << "Without the penalty the step takes " << with_separators(*title.without_penalty) << (simulated(cost) ? " cycles" : " ns")
         << ": the penalty makes it " << format("%.2f", ratio) << " times as long";
-    if (added > 0) out << ", and the second backward pass is " << percent(second->cycles, added) << " of what it adds";
+    if (added > 0 && simulated(cost)) out << ", and the second backward pass is " << percent(second->cycles, added) << " of what it adds";
     out << ".\n";
   }
   return out.str();
@@ -151,7 +162,7 @@ std::string show_seconds(double seconds) {
 
 std::string anatomy_text(const Cost& cost, const AnatomyTitle& title) {
   std::ostringstream out;
-  const bool chip = !cost.chip.empty();
+  const bool chip = simulated(cost);
   out << title.model << ' ' << title.step << " step   " << (chip ? cost.chip + ", 1 core" : cost.device) << ", batch " << title.batch;
   if (chip) out << ", " << cost.precision << " precision   " << with_separators(cost.cycles) << " cycles";
   out << "   " << show_seconds(cost.seconds()) << "\n\n";

@@ -37,7 +37,9 @@ class CpuExecutable : public Executable {
   std::vector<Array> run(std::span<const Array> inputs, StateStore& store) override {
     check_run(program_, inputs, store);
     const auto start = Clock::now();
-    separate(inputs, store);
+    states_.clear();
+    for (const Program::State& s : program_.states) states_.push_back(&store.at(s.name));
+    separate_state(program_, inputs, constants_, states_, seen_);
     std::vector<Array> outputs;
     outputs.reserve(program_.outputs.size());
     for (const Program::Port& port : program_.outputs) outputs.emplace_back(program_.tape[port.node].dtype, program_.tape[port.node].shape);
@@ -102,7 +104,6 @@ class CpuExecutable : public Executable {
   void locate();
   void locate_leaves();
   bool may_overwrite(const Program::State& state, NodeId written) const;
-  void separate(std::span<const Array> inputs, StateStore& store);
 
   const Program program_;
   const Fusion fusion_;
@@ -241,29 +242,12 @@ void CpuExecutable::locate() {
   }
 }
 
-// State that is written must not share its buffer with other state, inputs or constants of this run: it gets its own.
-void CpuExecutable::separate(std::span<const Array> inputs, StateStore& store) {
-  states_.clear();
-  seen_.clear();
-  for (const Array& a : inputs) seen_.push_back(a.raw());
-  for (const Array& a : constants_) seen_.push_back(a.raw());
-  for (const Program::State& s : program_.states) states_.push_back(&store.at(s.name));
-  for (const Array* a : states_) seen_.push_back(a->raw());
-  std::sort(seen_.begin(), seen_.end());
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (!program_.states[i].write) continue;
-    const auto same = std::equal_range(seen_.begin(), seen_.end(), static_cast<const void*>(states_[i]->raw()));
-    if (same.second - same.first > 1) *states_[i] = states_[i]->clone();
-  }
-}
-
 Cost CpuExecutable::cost() {
   if (total_ < 0) throw RunError("[cpu] its times are measured: run the program before asking for its cost");
   const Tape& tape = program_.tape;
   Cost cost;
   cost.program = program_.name;
   cost.device = "cpu";
-  cost.chip = std::string(host::instruction_set());
   cost.cycles = total_;
   int64_t busy = 0;
   for (size_t s = 0; s < steps_.size(); ++s) {
@@ -284,11 +268,11 @@ Cost CpuExecutable::cost() {
       row.phase = tape.phase_of(id), row.scope = tape.scope_of(id);
       row.cycles = (counted == elements ? nanoseconds_[s] : until) - spent;
       row.flops = row.flops_padded = flops_of(tape, id);
-      row.bytes["hbm"] = (counted == elements ? moved : moved_until) - moved_so_far;
+      row.bytes["memory"] = (counted == elements ? moved : moved_until) - moved_so_far;
       row.busy["cpu"] = row.cycles;
       row.bound_by = "cpu";
       spent += row.cycles;
-      moved_so_far += row.bytes["hbm"];
+      moved_so_far += row.bytes["memory"];
       cost.nodes.push_back(std::move(row));
     }
   }

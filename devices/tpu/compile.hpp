@@ -41,7 +41,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency,
                        const sim::Chip& chip);
 
-// --- tiles.cpp: the fastest blocks by the machine's own time, remembered by the kernel's signature
+// --- schedule.cpp
+// The fastest blocks by the machine's own time, remembered by the kernel's signature.
 class TileSearch {
  public:
   explicit TileSearch(const sim::Chip& chip) : chip_(chip) {}
@@ -53,7 +54,6 @@ class TileSearch {
   std::map<std::string, int> known_;
 };
 
-// --- schedule.cpp
 struct Schedule {
   std::vector<sim::Kernel> kernels;  // by work
   std::vector<int32_t> timed;        // works in the order of their kernels in the stream

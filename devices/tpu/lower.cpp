@@ -133,7 +133,7 @@ int32_t Lowerer::tensor_as(NodeId id, Tiling wanted, NodeId payer) {
 
 // A kernel that rearranges registers. The host, whose arrays are row-major, has nothing to do.
 int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, NodeId payer) {
-  const std::tuple<int32_t, int64_t, int64_t> key{tensor, to.sublane, to.lane};
+  const std::string key = concat(tensor, shape, to.sublane, ',', to.lane);
   if (auto found = turned_.find(key); found != turned_.end()) return found->second;
   const DType dtype = out_.tensors[at(tensor)].dtype;
   const int32_t result = new_tensor(payer, shape, dtype, to);

@@ -77,7 +77,7 @@ class Lowerer {
   bool values_;
   Lowering out_;
   std::vector<Tiling> tilings_;  // by node
-  std::map<std::tuple<int32_t, int64_t, int64_t>, int32_t> turned_;
+  std::map<std::string, int32_t> turned_;  // by tensor, shape of the view and tiling: what it was turned into
   std::vector<bool> kept_;
 };
 

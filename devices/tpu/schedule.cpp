@@ -120,8 +120,12 @@ Schedule schedule(Lowering& lowering, Residency& residency, const sim::Chip& chi
     operands[w].resize(s.kernels[w].refs().size());
     int64_t working = sim::working_bytes(s.kernels[w], operands[w], chip);
     if (working > room[w]) {  // a resident left after this kernel was cut: its blocks are its own again
-      choice[w] = search.choose(work, operands_of(work, w, lowering, residency), room[w]);
+      operands[w] = operands_of(work, w, lowering, residency);
+      choice[w] = search.choose(work, operands[w], room[w]);
+      if (choice[w] < 0)
+        fail("tpu", work.name, " at node ", work.nodes[0], " does not fit the VMEM of ", chip.name, " beside what stays in it");
       s.kernels[w] = work.build(work.tiles[static_cast<size_t>(choice[w])]);
+      operands[w].resize(s.kernels[w].refs().size());
       working = sim::working_bytes(s.kernels[w], operands[w], chip);
     }
     if (work.tiles[static_cast<size_t>(choice[w])].swap_operands)

@@ -31,6 +31,9 @@ class TpuExecutable final : public Executable {
   std::vector<Array> run(std::span<const Array> inputs, StateStore& state) override {
     if (timing_only_) fail("run", program_.name, " was compiled for its time only");
     check_run(program_, inputs, state);
+    states_.clear();
+    for (const Program::State& s : program_.states) states_.push_back(&state.at(s.name));
+    separate_state(program_, inputs, constants_, states_, seen_);
     std::vector<Array> outputs(program_.outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Node& node = program_.tape[program_.outputs[i].node];
@@ -43,7 +46,7 @@ class TpuExecutable final : public Executable {
           bases_[b] = const_cast<void*>(inputs[static_cast<size_t>(port_of_[b])].raw());
           break;
         case HostBuffer::state:
-          bases_[b] = state.at(program_.states[static_cast<size_t>(port_of_[b])].name).raw();
+          bases_[b] = states_[static_cast<size_t>(port_of_[b])]->raw();
           break;
         case HostBuffer::output:
           bases_[b] = outputs[static_cast<size_t>(port_of_[b])].raw();
@@ -79,7 +82,7 @@ class TpuExecutable final : public Executable {
     for (size_t s = 0; s < program_.states.size(); ++s) {
       const Program::State& entry = program_.states[s];
       if (!entry.write || *entry.write == entry.read) continue;
-      Array& target = state.at(entry.name);
+      Array& target = *states_[s];
       const auto held = std::find_if(aside.begin(), aside.end(), [&](const auto& a) { return a.first == s; });
       if (held != aside.end())
         std::memcpy(target.raw(), held->second.raw(), static_cast<size_t>(target.bytes()));
@@ -157,6 +160,8 @@ class TpuExecutable final : public Executable {
       } else if (buffer.kind == HostBuffer::state) {
         for (size_t i = 0; i < program_.states.size(); ++i)
           if (program_.states[i].read == buffer.node) port_of_[b] = static_cast<int32_t>(i);
+      } else if (buffer.kind == HostBuffer::constant) {
+        constants_.push_back(buffer.constant_value);
       }
     }
     // A result that is one output and nothing else is computed in place.
@@ -209,6 +214,9 @@ class TpuExecutable final : public Executable {
   std::vector<int32_t> port_of_;        // by buffer: which input, state or output
   std::vector<int64_t> arena_offsets_;  // by buffer
   std::vector<bool> copied_output_;
+  std::vector<Array> constants_;
+  std::vector<Array*> states_;  // of the store of this run
+  std::vector<const void*> seen_;
   Array arena_, scratch_;
 };
 

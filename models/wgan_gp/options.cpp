@@ -64,7 +64,8 @@ Config config_from(const ModelOptions& o) {
 RegisteredModel registered() {
   return {"wgan-gp", "WGAN with gradient penalty (Gulrajani et al. 2017): toys in the plane, or 28x28 images",
           {"critic", "generator", "iteration"}, programs,
-          [](const ModelOptions& options) { return Model(config_from(options)).initial_state(); }};
+          [](const ModelOptions& options) { return Model(config_from(options)).initial_state(); },
+          [](const ModelOptions& options) { return Model(config_from(options)).config().batch; }};
 }
 
 }  // namespace backbeat::wgan_gp

@@ -51,7 +51,7 @@ void register_mistaken_models() {
                       [step](const ModelOptions&, const std::string&) {
                         return std::vector<std::pair<Program, int64_t>>{{record("step", step), 1}};
                       },
-                      [](const ModelOptions&) { return StateStore(); }});
+                      [](const ModelOptions&) { return StateStore(); }, [](const ModelOptions&) { return int64_t{3}; }});
     };
     add("detached", [](Recorder& r) {
       const Tensor w = r.state("w", DType::f32, {2}), x = r.input("x", DType::f32, {3, 2});
