@@ -7,12 +7,15 @@
 namespace backbeat::cli {
 
 int anatomy(const AnatomyRequest& request) {
+  check_output(request.output);
   const RegisteredModel& model = find_model(request.model);
   const std::string step = request.step.empty() ? model.steps.front() : request.step;
   const auto parts = model.programs(request.options, step);
   ChosenDevice chosen = choose_device(request.device, "tpu-v3");
   if (request.device.timing_only && chosen.device->name() != "tpu")
     fail("anatomy", "--timing-only needs a simulated chip: the time of ", chosen.device->name(), " is measured by running");
+  if (request.options.precision != "default" && chosen.device->name() != "tpu")
+    fail("anatomy", "--precision ", request.options.precision, " is of a simulated chip's products; ", chosen.device->name(), " has one precision");
   StateStore state = model.initial_state(request.options);
   const Cost cost = cost_of(parts, *chosen.device, request.device, state);
 

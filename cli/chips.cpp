@@ -13,6 +13,7 @@ int chips(const std::string& name, const std::vector<std::string>& settings, con
   if (!name.empty()) {
     sim::Chip chip = sim::load_chip(name);
     sim::set(chip, settings);
+    for (const std::string& setting : settings) chip.name += ' ' + setting;
     print_text(output, sim::describe(chip));
     write_json(output, sim::describe_json(chip));
     return 0;

@@ -66,5 +66,7 @@ Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& devi
 // Text for people goes to standard output, or to standard error when the JSON takes that place.
 void print_text(const OutputOptions& output, const std::string& text);
 void write_json(const OutputOptions& output, const std::string& json);
+// Error if the JSON could not be written, before the time is spent.
+void check_output(const OutputOptions& output);
 
 }  // namespace backbeat::cli

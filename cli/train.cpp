@@ -65,6 +65,7 @@ int train(const TrainRequest& request) {
     find_model(request.model);
     fail("train", "model '", request.model, "' has no training; expected wgan-gp");
   }
+  check_output(request.output);
   if (request.resume && request.out.empty()) fail("train", "--resume needs --out, the directory of the run");
   if (request.resume && request.overwrite) fail("train", "--resume and --overwrite exclude each other");
   const wgan_gp::Config config = wgan_gp::config_from(request.options);
@@ -83,14 +84,16 @@ int train(const TrainRequest& request) {
   options.compile = request.device.compile();
   options.device_recipe = chosen.recipe;
 
-  print_text(request.output, concat("wgan-gp on ", data.name, ", batch ", model.config().batch, ", ", request.steps, " iterations of ",
-                                    options.critic_steps, " critic steps, ", chosen.recipe, "\n"));
   const InterruptGuard guard;
   std::unique_ptr<Progress> progress;
   wgan_gp::Observer observer;
   observer.note = [&](const std::string& text) { print_text(request.output, text + "\n"); };
   observer.interrupted = [] { return interrupted != 0; };
-  observer.begin = [&](int64_t done) { progress = std::make_unique<Progress>(done, request.steps); };
+  observer.begin = [&](int64_t done) {  // a wrong request has been refused by now, in one line
+    print_text(request.output, concat("wgan-gp on ", data.name, ", batch ", model.config().batch, ", ", request.steps, " iterations of ",
+                                      options.critic_steps, " critic steps, ", chosen.recipe, "\n"));
+    progress = std::make_unique<Progress>(done, request.steps);
+  };
   observer.iteration = [&](const wgan_gp::Losses& l) {
     progress->show(l.iteration, show(l, config.penalty != wgan_gp::Penalty::none));
   };

@@ -28,12 +28,6 @@ int64_t size_of(DType dtype) { return traits[static_cast<size_t>(dtype)].size; }
 std::string_view name_of(DType dtype) { return traits[static_cast<size_t>(dtype)].name; }
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 
-DType dtype_from_name(std::string_view name) {
-  for (const Traits& t : traits)
-    if (name == t.name) return t.dtype;
-  fail("dtype", "unknown dtype '", name, "', expected f64, f32, bf16, i64, i32, u32 or bool");
-}
-
 Array::Array(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
   for (int64_t d : shape)
     if (d < 0) fail("array", "negative dimension in shape ", shape);

@@ -36,6 +36,27 @@ struct View {
   }
 };
 
+// Along one spatial dimension: pairs of an output position and a tap that meet an element of the lhs.
+int64_t meetings(int64_t outputs, int64_t taps, int64_t elements, int64_t stride, int64_t tap_step, int64_t low, int64_t spread) {
+  int64_t count = 0;
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t t = 0; t < taps; ++t) {
+      const int64_t at = o * stride + t * tap_step - low;
+      count += at >= 0 && at % spread == 0 && at / spread < elements;
+    }
+  return count;
+}
+
+int64_t convolution_flops(const Tape& tape, const Node& node) {
+  const ConvDims& d = *std::get<std::shared_ptr<const ConvDims>>(node.attributes);
+  const Shape &lhs = tape[node.operands[0]].shape, &kernel = tape[node.operands[1]].shape;
+  int64_t pairs = 2 * node.shape[d.out.batch] * node.shape[d.out.feature] * kernel[d.kernel.feature];
+  for (int64_t s = 0; s < d.strides.size(); ++s)
+    pairs *= meetings(node.shape[d.out.spatial[s]], kernel[d.kernel.spatial[s]], lhs[d.lhs.spatial[s]], d.strides[s],
+                      d.kernel_dilation[s], d.pad_low[s], d.lhs_dilation[s]);
+  return pairs;
+}
+
 }  // namespace
 
 void fill_views(Cost& cost, const std::function<Cycles(const std::vector<NodeId>&)>& removal) {
@@ -54,6 +75,20 @@ void fill_views(Cost& cost, const std::function<Cycles(const std::vector<NodeId>
     for (size_t i = 0; i < view.rows->size(); ++i) jobs.push_back({&(*view.rows)[i], &view.members[i]});
 #pragma omp parallel for schedule(dynamic) if (cost.nodes.size() > 100)
   for (size_t i = 0; i < jobs.size(); ++i) jobs[i].row->removal_cycles = removal(*jobs[i].members);
+}
+
+int64_t useful_flops(const Tape& tape, NodeId id) {
+  const Node& node = tape[id];
+  if (node.op == Op::convolution) return convolution_flops(tape, node);
+  if (node.op == Op::dot_general) {
+    int64_t flops = 2 * element_count(node.shape);
+    for (int64_t d : std::get<std::shared_ptr<const DotDims>>(node.attributes)->lhs_contracting)
+      flops *= tape[node.operands[0]].shape[d];
+    return flops;
+  }
+  if (node.op == Op::reduce) return element_count(tape[node.operands[0]].shape);
+  if (node.op == Op::stop_gradient) return 0;
+  return is_elementwise(node.op) || node.op == Op::rng_bit_generator ? element_count(node.shape) : 0;
 }
 
 }  // namespace backbeat

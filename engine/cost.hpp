@@ -22,7 +22,7 @@ struct NodeCost {
   DType dtype = DType::f32;
   Shape shape;
   Cycles cycles = 0;                        // how far this node's completion moved the program's frontier
-  int64_t flops = 0, flops_padded = 0;      // useful; and with the padding the chip computed as well
+  int64_t flops = 0, flops_padded = 0;      // see useful_flops; and what the arrays and registers really did
   std::map<std::string, int64_t> bytes;     // by memory: "hbm", "vmem"
   std::map<std::string, Cycles> busy;       // by engine
   std::map<std::string, Cycles> stalls;     // by cause: "weights", "hbm", "operands", ...
@@ -68,5 +68,10 @@ struct Cost {
 // row "launch" of each. Each view sums to Cost::cycles if the nodes do. `removal` says how much shorter the run is without
 // some nodes; it may be called from several threads at once. Without it removal_cycles stay 0.
 void fill_views(Cost& cost, const std::function<Cycles(const std::vector<NodeId>&)>& removal = {});
+
+// The same on every device. A product: 2 for each pair of numbers that meet; in a convolution neither padding nor a zero
+// between dilated elements is such a number, so a convolution and its two gradients count the same. Elementwise
+// operations, random words and what goes into a reduction: 1 an element. What only moves elements: 0.
+int64_t useful_flops(const Tape& tape, NodeId id);
 
 }  // namespace backbeat

@@ -14,7 +14,6 @@ enum class DType : uint8_t { f64, f32, bf16, i64, i32, u32, boolean };
 
 int64_t size_of(DType dtype);        // bytes per element
 std::string_view name_of(DType dtype);  // "f32", "bool", ...
-DType dtype_from_name(std::string_view name);  // Error on an unknown name
 constexpr bool is_float(DType d) { return d == DType::f64 || d == DType::f32 || d == DType::bf16; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
 

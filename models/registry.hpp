@@ -18,7 +18,7 @@ struct ModelOptions {
 };
 
 struct RegisteredModel {
-  std::string name, about;
+  std::string name;
   std::vector<std::string> steps;  // the first is the default of `anatomy`
   // The Programs of a step and how often each runs in it. Unoptimized.
   std::function<std::vector<std::pair<Program, int64_t>>(const ModelOptions&, const std::string& step)> programs;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -59,7 +60,6 @@ const std::vector<Row>& rows() {
       {{"vpu.dear_slots", F::count, 0, 1e6, "operations in a sine or cosine"}, BACKBEAT_PLACE(double, vpu.dear_slots)},
       {{"vpu.random_slots", F::count, 0, 1e6, "operations in one random word: 10 rounds of Philox make four"},
        BACKBEAT_PLACE(double, vpu.random_slots)},
-      {{"vpu.vector_registers", F::count, 1, 65536, "vector registers"}, BACKBEAT_PLACE(int64_t, vpu.vector_registers)},
       {{"eup.cycles_per_vreg", F::cycles, 0, 1e6, "transcendentals of one register"},
        BACKBEAT_PLACE(double, eup.cycles_per_vreg)},
       {{"eup.latency", F::cycles, 0, 1e6, "cycles until the first result"}, BACKBEAT_PLACE(int64_t, eup.latency)},
@@ -115,6 +115,9 @@ const std::vector<Suffix> suffixes = {{F::bytes, "B", 1},           {F::bytes, "
                                       {F::frequency, "kHz", 1e3},   {F::frequency, "MHz", 1e6},
                                       {F::frequency, "GHz", 1e9}};
 
+// A rate, time or frequency without its unit is a slip: 900 would be 900 bytes a second.
+bool needs_unit(F::Unit unit) { return unit == F::bandwidth || unit == F::seconds || unit == F::frequency; }
+
 std::string expected(F::Unit unit) {
   switch (unit) {
     case F::bytes:
@@ -156,7 +159,7 @@ bool read_text(const ChipField& field, const std::string& text, double& value, d
   rest.erase(0, rest.find_first_not_of(' ') == std::string::npos ? rest.size() : rest.find_first_not_of(' '));
   while (!rest.empty() && rest.back() == ' ') rest.pop_back();
   factor = 1;
-  if (rest.empty()) return std::isfinite(value);
+  if (rest.empty()) return std::isfinite(value) && !(needs_unit(field.unit) && value != 0);
   for (const Suffix& s : suffixes)
     if (s.unit == field.unit && rest == s.name) {
       factor = s.factor;
@@ -270,7 +273,8 @@ class Page {
     return "";
   }
 
-  double number(const ChipField& field, const toml::node& node, double& factor) const {
+  // Within a range a plain number is in the unit of its estimate.
+  double number(const ChipField& field, const toml::node& node, double& factor, bool in_range = false) const {
     double value = 0;
     factor = 1;
     if (auto text = node.value<std::string>(); text && node.is_string()) {
@@ -283,6 +287,8 @@ class Page {
     } else if (auto v = node.value<double>();
                v && node.is_number() && field.unit != F::flag && field.unit != F::accumulator) {
       value = *v;
+      if (needs_unit(field.unit) && value != 0 && !in_range)
+        wrong(node.source(), concat(field.key, " must be ", expected(field.unit), ", got ", value, " without a unit"));
     } else {
       wrong(node.source(), concat(field.key, " must be ", expected(field.unit)));
     }
@@ -307,8 +313,8 @@ class Page {
       if (!range || range->size() != 2)
         wrong(node.source(), concat(field.key, ": an estimate needs range = [low, high]"));
       double unused;
-      source.low = number(field, *range->get(0), unused) * (range->get(0)->is_number() ? factor : 1);
-      source.high = number(field, *range->get(1), unused) * (range->get(1)->is_number() ? factor : 1);
+      source.low = number(field, *range->get(0), unused, true) * (range->get(0)->is_number() ? factor : 1);
+      source.high = number(field, *range->get(1), unused, true) * (range->get(1)->is_number() ? factor : 1);
       if (!(source.low <= value && value <= source.high))
         wrong(node.source(), concat(field.key, ": the estimate ", plain(value / factor), " lies outside its range [",
                                     plain(source.low / factor), ", ", plain(source.high / factor), "]"));
@@ -432,6 +438,8 @@ Chip load_chip(const std::string& name_or_path) {
     throw Error(concat("unknown chip ", name_or_path, did_you_mean(name_or_path, chip_names()), " (known: ", known,
                        "; a file's name ends with .toml)"));
   }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name_or_path, ignored)) throw Error(concat(name_or_path, ": expected a TOML file, this is a directory"));
   std::ifstream in(name_or_path, std::ios::binary);
   if (!in) throw Error(concat(name_or_path, ": cannot be read"));
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());

@@ -22,7 +22,6 @@ struct Chip {
   struct {
     int64_t sublanes = 8, lanes = 128, alus = 1, latency = 1;
     double medium_slots = 1, dear_slots = 1, random_slots = 1;
-    int64_t vector_registers = 32;
   } vpu;
   struct {
     double cycles_per_vreg = 1;

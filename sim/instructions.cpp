@@ -272,8 +272,8 @@ void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolutio
     }
 }
 
-// m rows stream through the weights of each tile of n and of k. Column tiles are dealt over the matrix units; what is
-// left over is split by rows. Partial sums of one tile stay on one unit, so they add up in order without waiting.
+// m rows stream through the weights of each tile of n and of k. Column tiles are dealt over the matrix units; where fewer
+// are left than units, their rows are split. Partial sums of one tile stay on one unit, so they add up in order without waiting.
 void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, int64_t n,
                               const std::vector<int64_t>& k_tiles, double passes, bool accumulate,
                               bool transposed_latch, double register_share, bool packs_result) {
@@ -297,12 +297,16 @@ void Recording::array_product(Payer payer, Slots c, Slots a, Slots b, double m, 
     const auto width = [&](int64_t tile) { return std::min(columns, n - tile * columns); };
     if (first + units <= tiles || m <= sublanes * static_cast<double>(units)) {
       for (int64_t t = first; t < std::min(tiles, first + units); ++t) shares.push_back({t - first, width(t), m});
-    } else {  // fewer tiles than units are left: each tile's rows are split over all units
-      const double part = ceil_div(ceil_div(m, static_cast<double>(units)), sublanes) * sublanes;
+    } else {
+      // Fewer tiles than units are left: each gets as many units, and its rows are split over them, as long as a unit
+      // streams at least as many rows as it latches. The others stay idle: latching for them would cost more.
+      const auto worth = static_cast<int64_t>(m / static_cast<double>(chip_.mxu.rows));
+      const int64_t group = std::clamp<int64_t>(worth, 1, units / (tiles - first));
+      const double part = ceil_div(ceil_div(m, static_cast<double>(group)), sublanes) * sublanes;
       for (int64_t t = first; t < tiles; ++t)
-        for (int64_t u = 0; u < units; ++u)
+        for (int64_t u = 0; u < group; ++u)
           if (m - static_cast<double>(u) * part > 0)
-            shares.push_back({u, width(t), std::min(part, m - static_cast<double>(u) * part)});
+            shares.push_back({(t - first) * group + u, width(t), std::min(part, m - static_cast<double>(u) * part)});
     }
     bool fresh = !accumulate;
     for (int64_t pass = 0; pass < whole_passes; ++pass)

@@ -267,7 +267,7 @@ Cost CpuExecutable::cost() {
       row.id = id, row.op = node.op, row.order = node.order, row.dtype = node.dtype, row.shape = node.shape;
       row.phase = tape.phase_of(id), row.scope = tape.scope_of(id);
       row.cycles = (counted == elements ? nanoseconds_[s] : until) - spent;
-      row.flops = row.flops_padded = flops_of(tape, id);
+      row.flops = row.flops_padded = useful_flops(tape, id);
       row.bytes["memory"] = (counted == elements ? moved : moved_until) - moved_so_far;
       row.busy["cpu"] = row.cycles;
       row.bound_by = "cpu";
@@ -311,28 +311,6 @@ class CpuDevice : public Device {
 };
 
 }  // namespace
-
-int64_t flops_of(const Tape& tape, NodeId id) {
-  const Node& node = tape[id];
-  const int64_t n = element_count(node.shape);
-  switch (node.op) {
-    case Op::dot_general: {
-      int64_t k = 1;
-      for (int64_t d : std::get<std::shared_ptr<const DotDims>>(node.attributes)->lhs_contracting) k *= tape[node.operands[0]].shape[d];
-      return 2 * n * k;
-    }
-    case Op::convolution: {
-      const ConvDims& dims = *std::get<std::shared_ptr<const ConvDims>>(node.attributes);
-      const Shape& kernel = tape[node.operands[1]].shape;
-      int64_t k = element_count(kernel) / std::max<int64_t>(1, kernel[dims.kernel.batch]), between = 1;
-      for (int64_t d : dims.lhs_dilation) between *= d;  // of so many taps one meets an element
-      return 2 * n * k / between;
-    }
-    case Op::reduce: return element_count(tape[node.operands[0]].shape);
-    case Op::convert: case Op::stop_gradient: return 0;
-    default: return is_elementwise(node.op) ? n : 0;
-  }
-}
 
 }  // namespace cpu
 

@@ -41,6 +41,5 @@ Step shape_step(const Tape& tape, NodeId id);   // broadcast_in_dim, transpose, 
 Step random_step(const Tape& tape, NodeId id);
 Array iota_array(const Tape& tape, NodeId id);
 
-int64_t flops_of(const Tape& tape, NodeId id);  // useful ones: 2 a product, 1 an element or addend
 
 }  // namespace backbeat::cpu

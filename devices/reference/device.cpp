@@ -89,6 +89,7 @@ class ReferenceExecutable : public Executable {
       row.order = node.order, row.phase = program_.tape.phase_of(id), row.scope = program_.tape.scope_of(id);
       row.cycles = nanoseconds_[static_cast<size_t>(id)];
       row.busy["host"] = row.cycles;
+      row.flops = row.flops_padded = useful_flops(program_.tape, id);
       row.bound_by = "host";
       cost.cycles += row.cycles;
       cost.nodes.push_back(std::move(row));

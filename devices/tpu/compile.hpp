@@ -35,7 +35,6 @@ Placement place(const std::vector<Interval>& intervals, int64_t alignment);
 
 struct MemoryPlan {
   MemoryCost cost;
-  std::vector<int64_t> hbm_offsets;  // by tensor; -1: never in main memory
 };
 // Error where the program does not fit the chip's main memory.
 MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const Residency& residency,

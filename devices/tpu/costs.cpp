@@ -95,7 +95,7 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     row.scope = tape.scope_of(id);
     row.dtype = node.dtype;
     row.shape = node.shape;
-    row.flops = lowering.flops[static_cast<size_t>(id)];
+    row.flops = useful_flops(program.tape, id);
     row.flops_padded = lowering.flops_padded[static_cast<size_t>(id)];
     row.bound_by = "none";
     cost.nodes.push_back(std::move(row));

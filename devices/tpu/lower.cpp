@@ -17,7 +17,6 @@ Lowerer::Lowerer(const Program& program, const sim::Chip& chip, bool fuse, bool 
   const size_t count = at(tape_.size());
   out_.values.resize(count);
   out_.node_tensor.assign(count, -1);
-  out_.flops.assign(count, 0);
   out_.flops_padded.assign(count, 0);
   tilings_.resize(count);
   kept_.assign(count, false);
@@ -372,11 +371,9 @@ void Lowerer::count_chain_flops(const FusionGroup& group, int64_t registers) {
   const int64_t padded = registers * chip_.vpu.sublanes * chip_.vpu.lanes;
   for (NodeId id : group.chain) {
     if (node(id).op == Op::stop_gradient) continue;
-    out_.flops[at(id)] = element_count(group.shape);
     out_.flops_padded[at(id)] = padded;
   }
   for (NodeId id : group.reductions) {
-    out_.flops[at(id)] = element_count(group.shape);
     out_.flops_padded[at(id)] = padded;
   }
 }

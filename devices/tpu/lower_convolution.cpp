@@ -38,12 +38,11 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   const int64_t passes = n.dtype == DType::f32   ? passes_of(dims.precision)
                          : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes))
                                                  : 1;
-  int64_t useful = 0, padded = 0, padded_swapped = 0;
+  int64_t padded = 0, padded_swapped = 0;
   for (const auto& [positions, taps] : phases) {
     sim::ConvolutionPhase phase;
     phase.positions = static_cast<double>(positions);
     if (taps > 0) phase.k_tiles = sim::convolution_k_tiles(taps, channels, chip_.mxu.rows);
-    useful += positions * taps;
     const auto tiles = static_cast<int64_t>(phase.k_tiles.size());
     const int64_t rows = positions * spec.images, sublanes = chip_.vpu.sublanes, width = chip_.mxu.columns;
     padded += ceil_div(rows, sublanes) * sublanes * ceil_div(spec.columns, width) * width * tiles * chip_.mxu.rows;
@@ -51,7 +50,6 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
         ceil_div(spec.columns, sublanes) * sublanes * ceil_div(rows, width) * width * tiles * chip_.mxu.rows;
     spec.phases.push_back(std::move(phase));
   }
-  out_.flops[at(group.head)] = 2 * useful * spec.images * channels * spec.columns * spec.groups;
   // Layouts: features on the lanes. A streamed operand with its contracted dimension elsewhere goes through the XLU; a
   // latched one with it on the lanes takes the dearer latch.
   const auto long_spatial = [](const Shape& shape, const Dims& spatial) {

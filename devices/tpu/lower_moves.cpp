@@ -179,7 +179,6 @@ void Lowerer::lower_random(NodeId id) {
   work.writes = {tensor_of(id)};
   work.host_buffers = {out_.values[at(key)].buffer, out_.values[at(id)].buffer};
   const int64_t registers = std::max<int64_t>(1, out_.tensors[at(tensor_of(id))].vregs);
-  out_.flops[at(id)] = element_count(n.shape);
   out_.flops_padded[at(id)] = registers * chip_.vpu.sublanes * chip_.vpu.lanes;
   auto plan = std::make_shared<sim::RandomPlan>();
   plan->samples = n.shape.empty() ? 1 : n.shape[0];

@@ -39,7 +39,6 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   const Dims r_free = free_dims(r.size(), dims.rhs_batch, dims.rhs_contracting);
   const int64_t m = product_of(l, l_free), cols = product_of(r, r_free), k = product_of(l, dims.lhs_contracting);
   const int64_t batches = product_of(l, dims.lhs_batch);
-  out_.flops[at(group.head)] = 2 * batches * m * cols * k;
   if (n.dtype == DType::f32 && (m == 1 || cols == 1)) return lower_matvec(group, dims);
 
   const auto up = [](int64_t v, int64_t unit) { return ceil_div(v, unit) * unit; };

@@ -59,7 +59,6 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
   const Tape& tape = program.tape;
   const auto works = static_cast<int32_t>(lowering.works.size());
   MemoryPlan plan;
-  plan.hbm_offsets.assign(lowering.tensors.size(), -1);
 
   // State that is written takes the place of what was read, if nothing reads the old value later.
   std::vector<bool> in_place(lowering.tensors.size(), false);
@@ -80,7 +79,10 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
     const int32_t fresh = lowering.node_tensor[static_cast<size_t>(*s.write)];
     if (fresh < 0 || fresh == old) continue;
     const int32_t producer = lowering.tensors[static_cast<size_t>(fresh)].producer;
+    // One place for one state, and never over a value that is also wanted at the end.
+    const std::vector<NodeId> roots = program.roots();
     in_place[static_cast<size_t>(fresh)] =
+        std::count(roots.begin(), roots.end(), *s.write) == 1 && std::count(roots.begin(), roots.end(), s.read) == 0 &&
         std::all_of(t.consumers.begin(), t.consumers.end(), [&](int32_t w) { return w <= producer; });
   }
   for (const Program::Port& port : program.inputs)
@@ -94,7 +96,6 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
   for (size_t i = 0; i < lowering.tensors.size(); ++i) {
     const Tensor& t = lowering.tensors[i];
     if (t.leaf) {
-      plan.hbm_offsets[i] = permanent;
       permanent += (t.bytes + chip.hbm.granularity - 1) / chip.hbm.granularity * chip.hbm.granularity;
       continue;
     }
@@ -105,7 +106,6 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
     of.push_back(i);
   }
   const Placement placement = place(intervals, chip.hbm.granularity);
-  for (size_t n = 0; n < of.size(); ++n) plan.hbm_offsets[of[n]] = permanent + placement.offsets[n];
   plan.cost.hbm_peak_bytes = permanent + placement.bytes;
 
   const auto peak = static_cast<int32_t>(std::max_element(live.begin(), live.end()) - live.begin());

@@ -18,11 +18,16 @@ class TpuExecutable final : public Executable {
   TpuExecutable(const sim::Chip& chip, const Program& program, const CompileOptions& options, TileSearch& search,
                 int64_t block_budget)
       : chip_(chip), program_(program), timing_only_(options.timing_only) {
-    lowering_ = lower(program_, chip_, options.fusion, !options.timing_only);
     // Blocks keep at least half of VMEM, whatever would like to stay.
-    Residency residency =
-        choose_residents(lowering_, chip_.vmem.bytes, options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes);
-    plan_memory(program_, lowering_, residency, chip_);  // refuses what cannot fit before any work is put into it
+    const int64_t reserve = options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes;
+    // What cannot fit is refused before the host's tables of its values, which would not fit here either.
+    lowering_ = lower(program_, chip_, options.fusion, false);
+    Residency residency = choose_residents(lowering_, chip_.vmem.bytes, reserve);
+    plan_memory(program_, lowering_, residency, chip_);
+    if (!timing_only_) {
+      lowering_ = lower(program_, chip_, options.fusion, true);
+      residency = choose_residents(lowering_, chip_.vmem.bytes, reserve);
+    }
     schedule_ = schedule(lowering_, residency, chip_, search, block_budget);
     memory_ = plan_memory(program_, lowering_, residency, chip_);
     if (!timing_only_) plan_host();

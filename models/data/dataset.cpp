@@ -103,7 +103,8 @@ struct Images {
 IdxFile read_member(const fs::path& directory, const std::string& file, int64_t rank) {
   for (const char* ending : {"", ".gz"}) {
     const fs::path path = directory / (file + ending);
-    if (!fs::exists(path)) continue;
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) continue;
     IdxFile idx = read_idx_file(path.string());
     if (idx.type != IdxType::u8 || idx.shape.size() != rank)
       fail("data", path.string(), ": expected u8 of rank ", rank, ", got IDX type ",
@@ -158,12 +159,14 @@ Dataset open_dataset(const std::string& name, Split split) {
   if (name == "25gaussians") return twenty_five_gaussians(name);
   if (name == "swissroll") return {name, {2}, 0, swiss_roll, {}, {}, {}};
   if (name == "fashion-mnist") {
-    if (!fs::is_directory(fashion_mnist_directory))
+    std::error_code ignored;
+    if (!fs::is_directory(fashion_mnist_directory, ignored))
       fail("data", "fashion-mnist is not installed: expected ", fashion_mnist_directory,
            "; apt-get install dataset-fashion-mnist, or give a directory with --data DIR");
     return images_in(name, fashion_mnist_directory, split);
   }
-  if (fs::is_directory(name)) return images_in(name, name, split);
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return images_in(name, name, split);
   fail("data", "unknown data set '", name,
        "', expected 8gaussians, 25gaussians, swissroll, fashion-mnist or a directory of IDX files");
 }

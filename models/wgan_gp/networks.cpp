@@ -87,12 +87,15 @@ Network image_generator(Precision precision) {
 
 }  // namespace
 
+constexpr const char* activation_names[] = {"relu", "leaky-relu", "tanh"};
+
 Activation activation_from_name(const std::string& name) {
-  if (name == "relu") return Activation::relu;
-  if (name == "leaky-relu") return Activation::leaky_relu;
-  if (name == "tanh") return Activation::tanh;
+  for (size_t i = 0; i < std::size(activation_names); ++i)
+    if (name == activation_names[i]) return static_cast<Activation>(i);
   fail("activation", "unknown activation '", name, "', expected relu, leaky-relu or tanh");
 }
+
+std::string_view name_of(Activation activation) { return activation_names[static_cast<size_t>(activation)]; }
 
 Networks toy(Activation activation, Precision precision, int64_t width) {
   return {multilayer_perceptron(2, width, 1, activation, precision), multilayer_perceptron(2, width, 2, activation, precision),

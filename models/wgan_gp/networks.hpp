@@ -8,6 +8,7 @@ namespace backbeat::wgan_gp {
 
 enum class Activation { relu, leaky_relu, tanh };
 Activation activation_from_name(const std::string& name);  // relu, leaky-relu, tanh
+std::string_view name_of(Activation activation);
 
 struct Network {
   std::vector<ParameterSpec> parameters;

@@ -1,5 +1,6 @@
 #include "models/wgan_gp/train.hpp"
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -18,17 +19,23 @@ namespace fs = std::filesystem;
 constexpr int64_t score_samples = 4000, grid_columns = 10, grid_images = 100, plotted_points = 1000;
 constexpr uint32_t evaluation_draw = 0xffffffffu;  // noise that no training step uses
 
+// The shortest text that reads back as the same number.
+std::string exact(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
 std::string describe(const Optimizer& optimizer) {
-  if (const Adam* a = std::get_if<Adam>(&optimizer)) return concat("adam ", a->rate, ' ', a->beta1, ' ', a->beta2);
-  if (const Sgd* s = std::get_if<Sgd>(&optimizer)) return concat("sgd ", s->rate, ' ', s->momentum);
+  if (const Adam* a = std::get_if<Adam>(&optimizer)) return concat("adam ", exact(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2));
+  if (const Sgd* s = std::get_if<Sgd>(&optimizer)) return concat("sgd ", exact(s->rate), ' ', exact(s->momentum));
   const RmsProp& r = std::get<RmsProp>(optimizer);
-  return concat("rmsprop ", r.rate, ' ', r.decay, " clip ", r.clip);
+  return concat("rmsprop ", exact(r.rate), ' ', exact(r.decay), " clip ", exact(r.clip));
 }
 
 std::string recipe_of(const Model& model, const TrainOptions& o) {
   const Config& c = model.config();
-  return concat("wgan-gp ", c.data, ", batch ", c.batch, ", lambda ", c.lambda, ", penalty ", name_of(c.penalty), ", activation ",
-                static_cast<int>(c.activation), ", precision ", name_of(c.precision), ", ", describe(c.optimizer), ", critic steps ",
+  return concat("wgan-gp ", c.data, ", batch ", c.batch, ", lambda ", exact(c.lambda), ", penalty ", name_of(c.penalty), ", activation ",
+                name_of(c.activation), ", precision ", name_of(c.precision), ", ", describe(c.optimizer), ", critic steps ",
                 o.critic_steps, ", seed ", c.seed, ", ", o.device_recipe);
 }
 
@@ -71,6 +78,7 @@ class Run {
     critic_ = compile(model.critic_step());
     generator_ = compile(model.generator_step());
     generate_ = compile(model.generate(model.config().batch));
+    make_directory();
   }
 
   TrainResult go() {
@@ -104,6 +112,8 @@ class Run {
 
   void open_directory() {
     if (options_.out.empty()) return;
+    if (fs::exists(options_.out) && !fs::is_directory(options_.out))
+      fail("train", options_.out, ": expected a directory for --out, got a file");
     const bool exists = fs::exists(path("checkpoint.safetensors"));
     if (exists && !options_.resume && !options_.overwrite)
       fail("train", options_.out, " holds a run already: pass --resume to go on with it, or --overwrite to begin anew");
@@ -114,8 +124,17 @@ class Run {
            recipe_of(model_, options_), '"');
     result_.losses = read_losses(path("losses.csv"), checkpoint.iteration);
     done_ = checkpoint.iteration;
+    saved_ = true;
     state_ = std::move(checkpoint.state);
     observer_.note(concat("resumed at iteration ", done_, " from ", path("checkpoint.safetensors")));
+  }
+
+  // Once nothing else can be wrong with the request, and before the time is spent.
+  void make_directory() const {
+    if (options_.out.empty()) return;
+    std::error_code error;
+    fs::create_directories(options_.out, error);
+    if (error) fail("train", options_.out, ": cannot make the directory: ", error.message());
   }
 
   std::unique_ptr<Executable> compile(const Program& program) {
@@ -141,7 +160,7 @@ class Run {
     l.generator = generator_->run({}, state_)[0].item();
     if (!std::isfinite(l.critic) || !std::isfinite(l.generator))
       throw RunError(concat("[train] the loss is not finite at iteration ", l.iteration, " (critic ", l.critic, ", generator ",
-                            l.generator, ")", options_.out.empty() ? "" : "; the last checkpoint is kept in " + options_.out));
+                            l.generator, ")", saved_ ? "; the last checkpoint is kept in " + options_.out : ""));
     ++done_;
     result_.losses.push_back(l);
     observer_.iteration(l);
@@ -150,9 +169,11 @@ class Run {
   // Losses first: a checkpoint never is ahead of them.
   void save() {
     if (options_.out.empty()) return;
-    fs::create_directories(options_.out);
+    // A run that begins anew: its losses must not stand beside the old run's checkpoint.
+    if (!saved_) fs::remove(path("checkpoint.safetensors"));
     write_losses(path("losses.csv"), result_.losses);
     save_checkpoint(path("checkpoint.safetensors"), {done_, recipe_of(model_, options_), state_});
+    saved_ = true;
   }
 
   // Through the batch-sized program, so that evaluating compiles nothing new.
@@ -200,6 +221,7 @@ class Run {
   TrainResult result_;
   std::unique_ptr<Executable> critic_, generator_, generate_;
   int64_t done_ = 0;
+  bool saved_ = false;  // there is a checkpoint of this run
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ std::string file(const std::string& name, const std::string& text) {
 void register_mistaken_models() {
   static const bool once = [] {
     const auto add = [](const char* name, void (*step)(Recorder&)) {
-      register_model({name, "", {"critic"},
+      register_model({name, {"critic"},
                       [step](const ModelOptions&, const std::string&) {
                         return std::vector<std::pair<Program, int64_t>>{{record("step", step), 1}};
                       },
@@ -111,13 +111,25 @@ TEST_CASE("cli: a wrong request gets one line and exit 2") {
       {{"anatomy", "wgan-gp", "--device", "cpu", "--chip", "tpu-v3"}, "--chip"},
       {{"anatomy", "wgan-gp", "--device", "cpu", "--timing-only"}, "--timing-only"},
       {{"anatomy", "wgan-gp", "--precision", "double"}, "unknown precision 'double'"},
+      {{"anatomy", "wgan-gp", "--data", "8gausians"}, "unknown data set '8gausians'"},
+      {{"anatomy", "wgan-gp", "--batch", ""}, "is empty"},
+      {{"anatomy", "wgan-gp", "--set", "hbm.bandwidth=900"}, "450 GB/s"},
+      {{"anatomy", "wgan-gp", "--chip", "/tmp"}, "this is a directory"},
+      {{"anatomy", "wgan-gp", "--device", "cpu", "--precision", "high"}, "has one precision"},
       {{"anatomy", "wgan-gp", "--passes", "dce,xyz"}, "unknown pass 'xyz'"},
       {{"train", "wgan-gp", "--penalty", "three-sided", "--out", out}, "unknown penalty 'three-sided'"},
       {{"train", "wgan-gp", "--data", truncated, "--out", out}, "train-images-idx3-ubyte"},
       {{"train", "wgan-gp", "--data", "9gaussians", "--out", out}, "9gaussians"},
-      {{"train", "wgan-gp", "--data", "8gaussians", "--batch", "-1", "--out", out}, "batch must be at least 1, got -1"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--batch", "-1", "--out", out}, "expected at least 1, got '-1'"},
       {{"train", "wgan-gp", "--data", "8gaussians", "--steps", "x", "--out", out}, "--steps"},
       {{"train", "wgan-gp", "--data", "8gaussians", "--optimizer", "adam", "--clip", "1", "--out", out}, "adam has no --clip"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--seed", "-1", "--out", out}, "--seed"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--threads", "100000", "--out", out}, "expected 1 to 1024, got 100000"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--critic-steps", "0", "--out", out}, "expected at least 1, got '0'"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--json", "/", "--out", out}, "expected a file"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--out", "/dev/null"}, "expected a directory"},
+      {{"train", "wgan-gp", "--data", "8gaussians", "--batch", "100000000", "--chip", "tpu-v3", "--out", out}, "does not fit"},
+      {{"anatomy", "wgan-gp", "--batch", "9000000000000000000"}, "at most 4294967296"},
       {{"train", "wgan-gp", "--resume"}, "--resume needs --out"},
       {{"train"}, "model is required"},
       {{"fly"}, "unknown verb 'fly', expected train, anatomy, chips or devices"},

@@ -271,16 +271,14 @@ TEST_CASE("tpu: convolutions of every kind") {
         const Program program = record("convolution", [&](Recorder& r) {
           Tensor x = r.input("x", dtype, row.lhs), w = r.input("w", dtype, row.kernel);
           Tensor y = convolution(x, w, dims);
-          // Pairs of an output position and a tap on the grid of the lhs, one dimension after the other.
+          // Pairs of an output position and a tap that meet an element of the lhs, one dimension after the other.
           int64_t pairs = 1;
           for (int64_t s = 0; s < 2; ++s) {
             int64_t count = 0;
             for (int64_t o = 0; o < y.dim(dims.out.spatial[s]); ++o)
               for (int64_t t = 0; t < row.kernel[dims.kernel.spatial[s]]; ++t)
-                count += ((o * row.strides[s] + t * row.kernel_dilation[s] - row.low[s]) % row.lhs_dilation[s] +
-                          row.lhs_dilation[s]) %
-                             row.lhs_dilation[s] ==
-                         0;
+                for (int64_t e = 0; e < row.lhs[dims.lhs.spatial[s]]; ++e)
+                  count += e * row.lhs_dilation[s] + row.low[s] == o * row.strides[s] + t * row.kernel_dilation[s];
             pairs *= count;
           }
           flops = 2 * pairs * y.dim(dims.out.batch) * y.dim(dims.out.feature) *
