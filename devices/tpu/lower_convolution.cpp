@@ -105,37 +105,11 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
   spec.plan = plan;
 
   Epilogue e = epilogue_of(group, tiling);
-  Work work;
-  work.name = "convolution";
-  work.head = group.head;
-  work.nodes = group.nodes();
-  for (NodeId id : work.nodes) work.weight.push_back(sim::slots_of(node(id).op, node(id).dtype, chip_));
+  Work work = work_of("convolution", group);
   work.reads = {l_tensor, w_tensor};
   work.host_buffers = {buffer_of(lhs), buffer_of(kernel)};
-  for (NodeId id : e.outputs) define(id, tiling);
-  spec.head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
-  for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
-    const NodeId id = e.chain.inputs[i];
-    spec.epilogue.inputs.push_back(
-        {node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
-    if (id == group.head) continue;
-    work.reads.push_back(e.tensors[i]);
-    work.host_buffers.push_back(out_.values[at(id)].buffer);
-  }
-  const int32_t head = head_buffer(group, e);
-  if (spec.head_is_output) {
-    work.writes.push_back(tensor_of(group.head));
-    work.host_buffers.push_back(head);
-  }
-  for (NodeId id : e.chain.outputs) {
-    spec.epilogue.outputs.push_back(node(id).dtype);
-    work.writes.push_back(tensor_of(id));
-    work.host_buffers.push_back(out_.values[at(id)].buffer);
-  }
-  if (!spec.head_is_output) work.host_buffers.push_back(head);
-  spec.epilogue.work = e.work;
-  spec.epilogue.work.plan = e.plan;
-  spec.epilogue.lane_broadcasts = e.lane_broadcasts / static_cast<double>(spec.out_vregs);
+  spec.head_is_output = std::count(e.outputs.begin(), e.outputs.end(), group.head) > 0;
+  spec.epilogue = bind_epilogue(group, e, tiling, spec.out_vregs, work);
   count_chain_flops(group, spec.out_vregs);
   if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
 

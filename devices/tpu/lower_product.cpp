@@ -117,38 +117,11 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   spec.plan = plan;
 
   Epilogue e = epilogue_of(group, tiling);
-  Work work;
-  work.name = "matmul";
-  work.head = group.head;
-  work.nodes = group.nodes();
-  for (NodeId id : work.nodes) work.weight.push_back(sim::slots_of(node(id).op, node(id).dtype, chip_));
+  Work work = work_of("matmul", group);
   work.reads = spec.swapped ? std::vector<int32_t>{r_tensor, l_tensor} : std::vector<int32_t>{l_tensor, r_tensor};
   work.host_buffers = {buffer_of(spec.swapped ? rhs : lhs), buffer_of(spec.swapped ? lhs : rhs)};
-  for (NodeId id : e.outputs) define(id, tiling);
-  spec.head_is_output = std::find(e.outputs.begin(), e.outputs.end(), group.head) != e.outputs.end();
-  for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
-    const NodeId id = e.chain.inputs[i];
-    spec.epilogue.inputs.push_back(
-        {node(id).dtype, id == group.head, e.full[i], id == group.head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
-    if (id == group.head) continue;
-    work.reads.push_back(e.tensors[i]);
-    work.host_buffers.push_back(out_.values[at(id)].buffer);
-  }
-  const int32_t head = head_buffer(group, e);
-  if (spec.head_is_output) {
-    work.writes.push_back(tensor_of(group.head));
-    work.host_buffers.push_back(head);
-  }
-  for (NodeId id : e.chain.outputs) {
-    spec.epilogue.outputs.push_back(node(id).dtype);
-    work.writes.push_back(tensor_of(id));
-    work.host_buffers.push_back(out_.values[at(id)].buffer);
-  }
-  if (!spec.head_is_output) work.host_buffers.push_back(head);
-  spec.epilogue.work = e.work;
-  spec.epilogue.work.plan = e.plan;
-  spec.epilogue.lane_broadcasts =
-      e.lane_broadcasts / static_cast<double>(std::max<int64_t>(1, vregs(n.shape, tiling, chip_)));
+  spec.head_is_output = std::count(e.outputs.begin(), e.outputs.end(), group.head) > 0;
+  spec.epilogue = bind_epilogue(group, e, tiling, std::max<int64_t>(1, vregs(n.shape, tiling, chip_)), work);
   count_chain_flops(group, vregs(n.shape, tiling, chip_));
   if (values_) work.scratch_bytes = sim::scratch_bytes(*plan);
 
@@ -191,6 +164,44 @@ void Lowerer::lower_dot(const FusionGroup& group) {
 }
 
 // A matrix times a vector: multiplied and reduced by the vector unit, in f32.
+Work Lowerer::work_of(const char* name, const FusionGroup& group) const {
+  Work work;
+  work.name = name;
+  work.head = group.head;
+  work.nodes = group.nodes();
+  for (NodeId id : work.nodes) work.weight.push_back(sim::slots_of(node(id).op, node(id).dtype, chip_));
+  return work;
+}
+
+sim::Epilogue Lowerer::bind_epilogue(const FusionGroup& group, const Epilogue& e, Tiling tiling, int64_t registers, Work& work) {
+  for (NodeId id : e.outputs) define(id, tiling);
+  sim::Epilogue epilogue;
+  for (size_t i = 0; i < e.chain.inputs.size(); ++i) {
+    const NodeId id = e.chain.inputs[i];
+    const bool head = id == group.head;
+    epilogue.inputs.push_back({node(id).dtype, head, e.full[i], head ? 0 : out_.tensors[at(e.tensors[i])].vregs});
+    if (head) continue;
+    work.reads.push_back(e.tensors[i]);
+    work.host_buffers.push_back(out_.values[at(id)].buffer);
+  }
+  const int32_t head = head_buffer(group, e);
+  const bool head_is_output = std::count(e.outputs.begin(), e.outputs.end(), group.head) > 0;
+  if (head_is_output) {
+    work.writes.push_back(tensor_of(group.head));
+    work.host_buffers.push_back(head);
+  }
+  for (NodeId id : e.chain.outputs) {
+    epilogue.outputs.push_back(node(id).dtype);
+    work.writes.push_back(tensor_of(id));
+    work.host_buffers.push_back(out_.values[at(id)].buffer);
+  }
+  if (!head_is_output) work.host_buffers.push_back(head);
+  epilogue.work = e.work;
+  epilogue.work.plan = e.plan;
+  epilogue.lane_broadcasts = e.lane_broadcasts / static_cast<double>(registers);
+  return epilogue;
+}
+
 void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
   const Node& n = node(group.head);
   const NodeId lhs = n.operands[0], rhs = n.operands[1];
@@ -225,11 +236,7 @@ void Lowerer::lower_matvec(const FusionGroup& group, const DotDims& dims) {
 
   const Tiling result = smallest(n.shape, chip_);
   Epilogue e = epilogue_of(group, result);
-  Work work;
-  work.name = "matvec";
-  work.head = group.head;
-  work.nodes = group.nodes();
-  for (NodeId id : work.nodes) work.weight.push_back(sim::slots_of(node(id).op, node(id).dtype, chip_));
+  Work work = work_of("matvec", group);
   work.reads = {m_tensor, v_tensor};
   work.host_buffers = {buffer_of(matrix), buffer_of(vector)};
   for (NodeId id : e.outputs) define(id, result);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "devices/tpu/lower.hpp"
+#include "sim/kernels/kernels.hpp"
 
 namespace backbeat::tpu {
 
@@ -70,6 +71,9 @@ class Lowerer {
   };
   Epilogue epilogue_of(const FusionGroup& group, Tiling tiling);
   int32_t head_buffer(const FusionGroup& group, const Epilogue& epilogue);
+  Work work_of(const char* name, const FusionGroup& group) const;  // its nodes and how they share the time
+  // Adds the epilogue's operands to the work, in the order of the kernel's refs. `registers`: of the result.
+  sim::Epilogue bind_epilogue(const FusionGroup& group, const Epilogue& e, Tiling tiling, int64_t registers, Work& work);
 
   const Program& program_;
   const Tape& tape_;
