@@ -149,7 +149,7 @@ std::string with_separators(int64_t n) {
 std::string show_bytes(double bytes) {
   const char* units[] = {"B", "kB", "MB", "GB", "TB"};
   size_t u = 0;
-  while (bytes >= 1000 && u + 1 < std::size(units)) bytes /= 1000, ++u;
+  while (bytes >= 999.5 && u + 1 < std::size(units)) bytes /= 1000, ++u;
   return format(u == 0 || bytes >= 100 ? "%.0f " : "%.1f ", bytes) + units[u];
 }
 

@@ -64,7 +64,8 @@ std::vector<Losses> read_losses(const std::string& path, int64_t iterations) {
     losses.push_back(l);
   }
   if (static_cast<int64_t>(losses.size()) != iterations)
-    fail("losses", path, ": expected ", iterations, " iterations as in the checkpoint beside it, got ", losses.size());
+    fail("losses", path, ": expected ", iterations, " iterations as in the checkpoint beside it, got ", losses.size(),
+         "; --overwrite begins anew");
   return losses;
 }
 
