@@ -67,7 +67,7 @@ TEST_CASE("train: killed at ten random moments and resumed equals an undisturbed
     int killed = 0;
     for (int i = 0; i < 10; ++i) {
       const pid_t child = start(with({"--out", (folder / "run").string(), "--resume", "--json", pieces.string()}));
-      std::this_thread::sleep_for(std::chrono::duration<double>(seconds * 0.25 * std::uniform_real_distribution<>(0.1, 1.0)(random)));
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds * 0.15 * std::uniform_real_distribution<>(0.1, 1.0)(random)));
       kill(child, SIGKILL);
       killed += finish(child) == -1;
     }
