@@ -1,3 +1,4 @@
+// The program: the command line of cli.hpp, with threads that wait politely.
 #include <cstdlib>
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// Names and kinds of the primitives: one row each.
 #include "engine/primitive.hpp"
 
 namespace backbeat {
