@@ -11,9 +11,7 @@ namespace backbeat::cli {
 
 int chips(const std::string& name, const std::vector<std::string>& settings, const OutputOptions& output) {
   if (!name.empty()) {
-    sim::Chip chip = sim::load_chip(name);
-    sim::set(chip, settings);
-    for (const std::string& setting : settings) chip.name += ' ' + setting;
+    const sim::Chip chip = edited_chip(name, settings);
     print_text(output, sim::describe(chip));
     write_json(output, sim::describe_json(chip));
     return 0;

@@ -8,6 +8,10 @@
 #include "engine/passes.hpp"
 #include "models/registry.hpp"
 
+namespace backbeat::sim {
+struct Chip;
+}
+
 namespace backbeat::cli {
 
 // Exit status: 0 done, 1 the run failed, 2 the request was wrong (one line on standard error), 130 interrupted.
@@ -59,6 +63,9 @@ struct ChosenDevice {
   std::string recipe;  // what of it decides the numbers
 };
 ChosenDevice choose_device(const DeviceOptions& options, const std::string& fallback);
+
+// A chip with the changes of --set, which its name then tells wherever it is shown.
+sim::Chip edited_chip(const std::string& name, const std::vector<std::string>& settings);
 
 // The cost of one step: each Program is compiled, run once (unless timing_only), and counted as often as the step runs it.
 Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& device, const DeviceOptions& options, StateStore& state);

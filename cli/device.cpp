@@ -16,6 +16,13 @@
 
 namespace backbeat::cli {
 
+sim::Chip edited_chip(const std::string& name, const std::vector<std::string>& settings) {
+  sim::Chip chip = sim::load_chip(name);
+  sim::set(chip, settings);
+  for (const std::string& setting : settings) chip.name += ' ' + setting;
+  return chip;
+}
+
 ChosenDevice choose_device(const DeviceOptions& o, const std::string& fallback) {
   constexpr int64_t most_threads = 1024;
   if (o.threads < 0 || o.threads > most_threads) fail("threads", "expected 1 to ", most_threads, ", got ", o.threads);
@@ -28,9 +35,7 @@ ChosenDevice choose_device(const DeviceOptions& o, const std::string& fallback) 
   if (name == "cpu") return {make_cpu_device(), concat("cpu ", host::instruction_set())};
   if (name == "reference") return {make_reference_device(), "reference"};
   if (name != "tpu") fail("device", "unknown device '", name, "', expected cpu, reference or tpu");
-  sim::Chip chip = sim::load_chip(chip_name.empty() ? "tpu-v3" : chip_name);
-  sim::set(chip, o.settings);
-  for (const std::string& setting : o.settings) chip.name += ' ' + setting;  // an edited chip is called so wherever it is shown
+  sim::Chip chip = edited_chip(chip_name.empty() ? "tpu-v3" : chip_name, o.settings);
   std::string recipe = concat("tpu ", chip.name, ", ", chip.mxu.rows, " rows");  // sums are cut by the rows of the array
   return {make_tpu_device(std::move(chip)), recipe};
 }
