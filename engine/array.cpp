@@ -1,6 +1,7 @@
 #include "engine/array.hpp"
 
 #include <cstdlib>
+#include <limits>
 
 namespace backbeat {
 
@@ -11,15 +12,30 @@ struct Traits {
   int64_t size;
 };
 constexpr Traits traits[] = {{DType::f64, "f64", 8}, {DType::f32, "f32", 4}, {DType::bf16, "bf16", 2},
-                             {DType::i64, "i64", 8}, {DType::i32, "i32", 4}, {DType::u32, "u32", 4},
-                             {DType::boolean, "bool", 1}};
+                             {DType::f16, "f16", 2}, {DType::i64, "i64", 8}, {DType::i32, "i32", 4},
+                             {DType::i16, "i16", 2}, {DType::i8, "i8", 1},   {DType::u32, "u32", 4},
+                             {DType::u8, "u8", 1},   {DType::boolean, "bool", 1}};
+
+template <class T>
+constexpr bool half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+
+// A float becomes an integer by truncation, saturated; NaN becomes 0.
+template <class To>
+To truncated(double value) {
+  using Limits = std::numeric_limits<To>;
+  if (value != value) return To(0);
+  if (value <= static_cast<double>(Limits::min())) return Limits::min();
+  return value >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<To>(value);
+}
 
 template <class To, class From>
 To convert_element(From value) {
   if constexpr (std::is_same_v<To, From>) return value;
-  else if constexpr (std::is_same_v<From, bf16>) return convert_element<To>(static_cast<float>(value));
-  else if constexpr (std::is_same_v<To, bf16>) return bf16(static_cast<float>(value));
+  else if constexpr (half<From>) return convert_element<To>(static_cast<float>(value));
+  else if constexpr (half<To> && std::is_floating_point_v<From>) return To(value);
+  else if constexpr (half<To>) return To(static_cast<double>(value));  // integers up to 2^53 are doubles, others beyond f16
   else if constexpr (std::is_same_v<To, bool>) return value != From(0);
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return truncated<To>(static_cast<double>(value));
   else return static_cast<To>(value);
 }
 }  // namespace

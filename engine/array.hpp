@@ -40,7 +40,8 @@ class Array {
   double item() const;                  // the one element of a scalar-sized array
 
   Array clone() const;
-  Array converted(DType dtype) const;   // rounds to nearest; truncates to integers
+  Array converted(DType dtype) const;   // rounds once, to nearest even; a float becomes an integer by
+                                        // truncation, saturated, and NaN becomes 0
   Array reshaped(const Shape& shape) const;  // shares the buffer
 
  private:
