@@ -279,7 +279,7 @@ void fill_iota(DType dtype, const Shape& shape, int64_t axis, void* out) {
       if constexpr (std::is_same_v<T, bf16>)
         values[i] = bf16(static_cast<float>(v));
       else
-        values[i] = static_cast<T>(v);
+        values[i] = static_cast<T>(static_cast<double>(v));
     }
   });
 }
