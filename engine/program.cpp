@@ -18,7 +18,8 @@ Array& StateStore::at(const std::string& name) {
   return found->second;
 }
 
-Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape) {
+Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape, const std::source_location& where) {
+  const RecordedAt at(where);
   for (const Program::Port& port : program_.inputs)
     if (port.name == name) fail("input", "'", name, "' is declared twice in ", program_.name);
   const NodeId id = tape().append(Op::input, {}, InputName{name}, shape, dtype);
@@ -26,7 +27,8 @@ Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape)
   return {tape(), id};
 }
 
-Tensor Recorder::state(const std::string& name, DType dtype, const Shape& shape) {
+Tensor Recorder::state(const std::string& name, DType dtype, const Shape& shape, const std::source_location& where) {
+  const RecordedAt at(where);
   for (const Program::State& state : program_.states) {
     if (state.name != name) continue;
     const Tensor t(tape(), state.read);

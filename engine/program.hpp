@@ -48,8 +48,10 @@ class Recorder {
  public:
   Recorder(Program& program) : program_(program) {}
   Tape& tape() { return program_.tape; }
-  Tensor input(const std::string& name, DType dtype, const Shape& shape);
-  Tensor state(const std::string& name, DType dtype, const Shape& shape);  // the same tensor for the same name
+  Tensor input(const std::string& name, DType dtype, const Shape& shape,
+               const std::source_location& where = std::source_location::current());
+  Tensor state(const std::string& name, DType dtype, const Shape& shape,
+               const std::source_location& where = std::source_location::current());  // the same tensor for the same name
   void update(const std::string& name, Tensor value);  // the state's value after the run; same shape and dtype
   void output(const std::string& name, Tensor value);
 

@@ -1,6 +1,7 @@
 // Tape: the Wengert list. Recording computes nothing; the list is the program that devices compile.
 #pragma once
 #include <deque>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,8 +12,14 @@ namespace backbeat {
 
 using NodeId = int32_t;
 
-enum class Phase : uint8_t { forward, backward, second_backward, higher, update };
+enum class Phase : uint8_t { forward, backward, second_backward, higher, update, collective, recompute };
 std::string_view name_of(Phase phase);
+
+// Where user code asked for a node.
+struct SourceLine {
+  const char* file = "";
+  uint32_t line = 0;
+};
 
 struct Node {
   Op op = Op::constant;
@@ -23,7 +30,9 @@ struct Node {
   int order = 0;      // 0: the forward computation; see Tape::append
   bool from_constants = false;  // no operand, however far back, is an input
   bool derivative = false;      // appended by grad
+  int8_t serves = -1;  // computed again for the derivative of that order: a checkpoint's backward pass; -1: not a recomputation
   int32_t scope = 0;  // index into Tape::scopes()
+  SourceLine line;    // of a derivative: that of the node differentiated
 };
 
 class Tape {
@@ -47,7 +56,8 @@ class Tape {
 
   const std::vector<std::string>& scopes() const { return scopes_; }
   const std::string& scope_of(NodeId id) const { return scopes_[static_cast<size_t>((*this)[id].scope)]; }
-  Phase phase_of(NodeId id) const;  // update under the scope "optimizer", else from the order
+  // recompute where a checkpoint computes again; collective; update under the scope "optimizer"; else from the order.
+  Phase phase_of(NodeId id) const;
   int32_t intern_scope(const std::string& path);
 
   // While one is alive, what is recorded on the tape is labelled as the derivative of `node`. Used by grad.
@@ -59,18 +69,38 @@ class Tape {
     DerivativeOf& operator=(const DerivativeOf&) = delete;
 
    private:
+    friend class Tape;
     Tape& tape_;
+    const DerivativeOf* outer_;
     int order_floor_;
     int32_t scope_;
+    SourceLine line_;
     bool of_derivative_;
   };
 
  private:
   std::deque<Node> nodes_;  // a deque, so that rules may hold a Node while they append
   std::vector<std::string> scopes_;
-  int order_floor_ = 0;
-  int32_t derivative_scope_ = -1;
-  bool of_derivative_ = false;
+  const DerivativeOf* derivative_ = nullptr;  // the innermost that is alive
+};
+
+// While the outermost one on this thread is alive, what is recorded is labelled with its line. Every function of ops.hpp
+// opens one, so that what is composed of others names the line that asked for the whole.
+class RecordedAt {
+ public:
+  explicit RecordedAt(const std::source_location& where) : outermost_(current_.line == 0) {
+    if (outermost_) current_ = {where.file_name(), where.line()};
+  }
+  ~RecordedAt() {
+    if (outermost_) current_ = {};
+  }
+  RecordedAt(const RecordedAt&) = delete;
+  RecordedAt& operator=(const RecordedAt&) = delete;
+  static SourceLine current() { return current_; }
+
+ private:
+  static thread_local constinit SourceLine current_;
+  bool outermost_;
 };
 
 // Labels what this thread records while it is alive: Scope a("critic"); Scope b("dense_1") gives "critic/dense_1".
@@ -111,7 +141,15 @@ class Tensor {
   NodeId id_ = -1;
 };
 
+// A Tensor as the functions of ops.hpp take it: it knows the line that passed it.
+struct Operand : Tensor {
+  Operand(Tensor tensor, const std::source_location& where = std::source_location::current()) : Tensor(tensor), where(where) {}
+  std::source_location where;
+};
+
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // f32[2,3]
-std::ostream& operator<<(std::ostream& out, const Tape& tape);      // one line a node
+// One line a node: id, result, operation, operands, attributes, and behind # phase, scope and source line.
+std::ostream& operator<<(std::ostream& out, const Tape& tape);
+std::string describe(const Tape& tape, NodeId id);  // that line
 
 }  // namespace backbeat

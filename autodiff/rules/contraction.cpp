@@ -58,8 +58,6 @@ Tensor dot_rule(const Call& c, size_t i, Tensor g) {
   return transpose(product, permutation);
 }
 
-int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
-
 ConvLayout swapped(const ConvLayout& layout) { return {layout.feature, layout.batch, layout.spatial}; }
 
 // [..., G*n, ...] at `from` and [..., m, ...] at `to` become [..., n, ...] and [..., G*m, ...]: groups move between features.
@@ -88,11 +86,11 @@ Tensor input_cotangent(const Call& c, const ConvDims& d, Tensor g) {
   const int64_t groups = d.feature_groups > 1 ? d.feature_groups : d.batch_groups;
   ConvDims t{d.out, swapped(d.kernel), d.lhs, d.lhs_dilation, {}, {}, d.strides, d.kernel_dilation, groups, 1, d.precision};
   for (int64_t i = 0; i < d.strides.size(); ++i) {
-    const int64_t window = dilated(kernel.dim(d.kernel.spatial[i]), d.kernel_dilation[i]);
+    const int64_t window = dilated_size(kernel.dim(d.kernel.spatial[i]), d.kernel_dilation[i]);
     const int64_t low = window - d.pad_low[i] - 1;
     t.pad_low.push_back(low);
-    t.pad_high.push_back(dilated(lhs.dim(d.lhs.spatial[i]), d.lhs_dilation[i]) + window - 1 -
-                         dilated(g.dim(d.out.spatial[i]), d.strides[i]) - low);
+    t.pad_high.push_back(dilated_size(lhs.dim(d.lhs.spatial[i]), d.lhs_dilation[i]) + window - 1 -
+                         dilated_size(g.dim(d.out.spatial[i]), d.strides[i]) - low);
   }
   Tensor result = convolution(g, reverse(move_groups(kernel, d.kernel.batch, d.kernel.feature, groups), d.kernel.spatial), t);
   // With batch groups the product has the groups in its features, where the input has them in its batch.
@@ -108,9 +106,9 @@ Tensor kernel_cotangent(const Call& c, const ConvDims& d, Tensor g) {
   if (d.batch_groups > 1) t.feature_groups = d.batch_groups;
   else if (d.feature_groups > 1) t.batch_groups = d.feature_groups;
   for (int64_t i = 0; i < d.strides.size(); ++i) {
-    const int64_t total = dilated(g.dim(d.out.spatial[i]), d.strides[i]) +
-                          dilated(kernel.dim(d.kernel.spatial[i]), d.kernel_dilation[i]) - 1 -
-                          dilated(lhs.dim(d.lhs.spatial[i]), d.lhs_dilation[i]);
+    const int64_t total = dilated_size(g.dim(d.out.spatial[i]), d.strides[i]) +
+                          dilated_size(kernel.dim(d.kernel.spatial[i]), d.kernel_dilation[i]) - 1 -
+                          dilated_size(lhs.dim(d.lhs.spatial[i]), d.lhs_dilation[i]);
     t.pad_high.push_back(total - d.pad_low[i]);
   }
   return convolution(lhs, g, t);

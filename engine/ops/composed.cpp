@@ -1,27 +1,34 @@
 // What is composed of primitives, and so needs no derivative of its own; and random numbers.
-#include "engine/ops.hpp"
+#include "engine/ops/record.hpp"
 
 #include <numbers>
 
 namespace backbeat {
 
-Tensor rng_bit_generator(Tensor key, const Shape& shape) {
-  if (!key.defined()) fail("rng_bit_generator", "the key is no tensor");
+Tensor rng_bit_generator(Operand key, const Shape& shape) {
+  const RecordedAt at(key.where);
+  check_defined(Op::rng_bit_generator, key);
   if (key.dtype() != DType::u32 || key.shape() != Shape{5}) fail("rng_bit_generator", "expected a key u32[5], got ", key);
   if (shape.empty()) fail("rng_bit_generator", "the result needs a first dimension, the sample");
-  for (int64_t d : shape)
-    if (d < 0) fail("rng_bit_generator", "negative dimension in shape ", shape);
-  return {key.tape(), key.tape().append(Op::rng_bit_generator, {key.id()}, {}, shape, DType::u32)};
+  check_sizes(Op::rng_bit_generator, shape);
+  return append(Op::rng_bit_generator, key, {key.id()}, {}, shape, DType::u32);
 }
 
 namespace {
 Dims all_axes(Tensor x) { return x.defined() ? Dims::range(x.rank()) : Dims(); }  // reduce refuses what is no tensor
 }  // namespace
 
-Tensor sum(Tensor x) { return reduce_sum(x, all_axes(x)); }
-Tensor mean(Tensor x) { return mean(x, all_axes(x)); }
+Tensor sum(Operand x) {
+  const RecordedAt at(x.where);
+  return reduce_sum(x, all_axes(x));
+}
+Tensor mean(Operand x) {
+  const RecordedAt at(x.where);
+  return mean(x, all_axes(x));
+}
 
-Tensor mean(Tensor x, const Dims& axes) {
+Tensor mean(Operand x, const Dims& axes) {
+  const RecordedAt at(x.where);
   const Tensor total = reduce_sum(x, axes);  // its errors first
   if (!is_float(x.dtype())) fail("mean", "expected a floating-point operand, got ", x);
   int64_t count = 1;
@@ -30,35 +37,46 @@ Tensor mean(Tensor x, const Dims& axes) {
   return total * (1.0 / static_cast<double>(count));
 }
 
-Tensor square(Tensor x) { return x * x; }
+Tensor square(Operand x) {
+  const RecordedAt at(x.where);
+  return x * x;
+}
 
-Tensor norm(Tensor x, const Dims& axes) {
+Tensor norm(Operand x, const Dims& axes) {
+  const RecordedAt at(x.where);
   Tensor squares = reduce_sum(square(x), axes);
   Tensor positive = squares > 0.0;
   Tensor root = sqrt(select(positive, squares, ones_like(squares)));
   return select(positive, root, zeros_like(root));
 }
 
-Tensor leaky_relu(Tensor x, double slope) {
+Tensor leaky_relu(Operand x, double slope) {
+  const RecordedAt at(x.where);
   // A product with a factor that has no derivative: nothing of second order runs back through x.
   return x * select(x > 0.0, scalar_like(x, 1), scalar_like(x, slope));
 }
 
-Tensor relu(Tensor x) { return select(x > 0.0, x, scalar_like(x, 0)); }
+Tensor relu(Operand x) {
+  const RecordedAt at(x.where);
+  return select(x > 0.0, x, scalar_like(x, 0));
+}
 
-Tensor softplus(Tensor x) {
+Tensor softplus(Operand x) {
+  const RecordedAt at(x.where);
   // log(1 + exp(x)), smooth to every order; above the threshold 1 + exp(-x) rounds to 1, and the identity is exact.
   Tensor large = x > (x.dtype() == DType::f64 ? 37 : 17);
   return select(large, x, log(1.0 + exp(select(large, zeros_like(x), x))));
 }
 
-Tensor uniform(Tensor key, const Shape& shape) {
+Tensor uniform(Operand key, const Shape& shape) {
+  const RecordedAt at(key.where);
   Tensor bits = rng_bit_generator(key, shape);
   Tensor top = shift_right_logical(bits, full(key.tape(), DType::u32, {}, 9));
   return convert(top, DType::f32) * 0x1p-23;
 }
 
-Tensor normal(Tensor key, const Shape& shape) {
+Tensor normal(Operand key, const Shape& shape) {
+  const RecordedAt at(key.where);
   if (shape.size() < 1) fail("normal", "the result needs a first dimension, the sample");
   // Pairs of uniforms, one axis in front of the others so that a sample keeps its own words.
   Shape pairs{shape[0], 2};

@@ -1,5 +1,5 @@
 // dot_general and convolution: shape rules after StableHLO.
-#include "engine/ops.hpp"
+#include "engine/ops/record.hpp"
 
 namespace backbeat {
 
@@ -25,8 +25,6 @@ void check_pairs(Tensor lhs, Tensor rhs, const char* kind, const Dims& l, const 
            r[i], " is ", rhs.dim(r[i]));
 }
 
-int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
-
 void check_layout(const char* operand, const Shape& shape, const ConvLayout& layout, int64_t spatial) {
   Dims seen{layout.batch, layout.feature};
   for (int64_t d : layout.spatial) seen.push_back(d);
@@ -39,11 +37,14 @@ void check_layout(const char* operand, const Shape& shape, const ConvLayout& lay
 
 }  // namespace
 
-Tensor dot_general(Tensor lhs, Tensor rhs, const DotDims& dims) {
-  if (!lhs.defined() || !rhs.defined()) fail("dot_general", "an operand is no tensor (an input without a cotangent?)");
-  if (&lhs.tape() != &rhs.tape()) fail("dot_general", "operands come from two tapes: ", lhs, " and ", rhs);
-  if (lhs.dtype() != rhs.dtype() || !is_float(lhs.dtype()))
-    fail("dot_general", "expected two operands of one floating-point dtype, got ", lhs, " and ", rhs);
+Tensor dot_general(Operand lhs, Operand rhs, const DotDims& dims) {
+  const RecordedAt at(lhs.where);
+  check_same_tape(Op::dot_general, lhs, rhs);
+  if (lhs.dtype() != rhs.dtype() || lhs.dtype() == DType::boolean)
+    fail("dot_general", "expected two operands of one dtype of numbers, got ", lhs, " and ", rhs);
+  const DType dtype = dims.accumulation.value_or(lhs.dtype());
+  if (is_float(dtype) != is_float(lhs.dtype()) || dtype == DType::boolean || size_of(dtype) < size_of(lhs.dtype()))
+    fail("dot_general", "cannot add up products of ", lhs.dtype(), " in ", dtype, ": expected the same kind, at least as wide");
   check_dims(lhs, "lhs", dims.lhs_batch, dims.lhs_contracting);
   check_dims(rhs, "rhs", dims.rhs_batch, dims.rhs_contracting);
   check_pairs(lhs, rhs, "batch", dims.lhs_batch, dims.rhs_batch);
@@ -54,11 +55,11 @@ Tensor dot_general(Tensor lhs, Tensor rhs, const DotDims& dims) {
     if (!dims.lhs_batch.contains(d) && !dims.lhs_contracting.contains(d)) shape.push_back(lhs.dim(d));
   for (int64_t d = 0; d < rhs.rank(); ++d)
     if (!dims.rhs_batch.contains(d) && !dims.rhs_contracting.contains(d)) shape.push_back(rhs.dim(d));
-  Tape& tape = lhs.tape();
-  return {tape, tape.append(Op::dot_general, {lhs.id(), rhs.id()}, std::make_shared<const DotDims>(dims), shape, lhs.dtype())};
+  return append(Op::dot_general, lhs, {lhs.id(), rhs.id()}, std::make_shared<const DotDims>(dims), shape, dtype);
 }
 
-Tensor matmul(Tensor lhs, Tensor rhs, Precision precision) {
+Tensor matmul(Operand lhs, Operand rhs, Precision precision) {
+  const RecordedAt at(lhs.where);
   if (!lhs.defined() || !rhs.defined()) fail("matmul", "an operand is no tensor (an input without a cotangent?)");
   if (lhs.rank() != 2 || rhs.rank() != 2) fail("matmul", "expected two matrices, got ", lhs, " and ", rhs);
   return dot_general(lhs, rhs, {{}, {}, {1}, {0}, precision});
@@ -88,22 +89,21 @@ Shape convolution_shape(const Shape& lhs, const Shape& kernel, const ConvDims& d
   for (int64_t i = 0; i < spatial; ++i) {
     if (d.strides[i] < 1 || d.lhs_dilation[i] < 1 || d.kernel_dilation[i] < 1)
       fail("convolution", "strides ", d.strides, " and dilations ", d.lhs_dilation, d.kernel_dilation, " must be at least 1");
-    const int64_t padded = dilated(lhs[d.lhs.spatial[i]], d.lhs_dilation[i]) + d.pad_low[i] + d.pad_high[i];
-    const int64_t window = dilated(kernel[d.kernel.spatial[i]], d.kernel_dilation[i]);
+    const int64_t padded = dilated_size(lhs[d.lhs.spatial[i]], d.lhs_dilation[i]) + d.pad_low[i] + d.pad_high[i];
+    const int64_t window = dilated_size(kernel[d.kernel.spatial[i]], d.kernel_dilation[i]);
     out[d.out.spatial[i]] = padded < window ? 0 : (padded - window) / d.strides[i] + 1;
   }
   check_layout("result", out, d.out, spatial);
   return out;
 }
 
-Tensor convolution(Tensor lhs, Tensor kernel, const ConvDims& dims) {
-  if (!lhs.defined() || !kernel.defined()) fail("convolution", "an operand is no tensor (an input without a cotangent?)");
-  if (&lhs.tape() != &kernel.tape()) fail("convolution", "operands come from two tapes: ", lhs, " and ", kernel);
+Tensor convolution(Operand lhs, Operand kernel, const ConvDims& dims) {
+  const RecordedAt at(lhs.where);
+  check_same_tape(Op::convolution, lhs, kernel);
   if (lhs.dtype() != kernel.dtype() || !is_float(lhs.dtype()))
     fail("convolution", "expected two operands of one floating-point dtype, got ", lhs, " and ", kernel);
   const Shape shape = convolution_shape(lhs.shape(), kernel.shape(), dims);
-  Tape& tape = lhs.tape();
-  return {tape, tape.append(Op::convolution, {lhs.id(), kernel.id()}, std::make_shared<const ConvDims>(dims), shape, lhs.dtype())};
+  return append(Op::convolution, lhs, {lhs.id(), kernel.id()}, std::make_shared<const ConvDims>(dims), shape, lhs.dtype());
 }
 
 }  // namespace backbeat

@@ -190,7 +190,7 @@ Tensor softmax(Tensor x) {
 }
 
 // At 0 the identity's side: its second derivative there is 0.
-Tensor elu(Tensor x) { return select(compare(x, zeros_like(x), Direction::ge), x, exp(x) - 1.0); }
+Tensor elu(Operand x) { return select(compare(x, zeros_like(x), Direction::ge), x, exp(x) - 1.0); }
 
 }  // namespace
 
@@ -306,7 +306,7 @@ TEST_CASE("elementwise_to_third_order") {
   golden("elementwise_to_third_order", 1,
          [](const Case&, const Named& in) {
            Named out;
-           using F = Tensor (*)(Tensor);
+           using F = Tensor (*)(Operand);
            const std::map<std::string, F> functions{{"tanh", F(tanh)},
                                                     {"sigmoid", logistic},
                                                     {"softplus", softplus},
@@ -318,15 +318,15 @@ TEST_CASE("elementwise_to_third_order") {
                                                     {"sin", sine},
                                                     {"cos", cosine},
                                                     {"relu", relu},
-                                                    {"abs", [](Tensor x) { return abs(x); }},
-                                                    {"reciprocal", [](Tensor x) { return 1.0 / x; }},
-                                                    {"cube", [](Tensor x) { return x * x * x; }},
-                                                    {"pow_2.5", [](Tensor x) { return power(x, scalar_like(x, 2.5)); }},
-                                                    {"leaky_relu_0.2", [](Tensor x) { return leaky_relu(x, 0.2); }},
+                                                    {"abs", [](Operand x) { return abs(x); }},
+                                                    {"reciprocal", [](Operand x) { return 1.0 / x; }},
+                                                    {"cube", [](Operand x) { return x * x * x; }},
+                                                    {"pow_2.5", [](Operand x) { return power(x, scalar_like(x, 2.5)); }},
+                                                    {"leaky_relu_0.2", [](Operand x) { return leaky_relu(x, 0.2); }},
                                                     {"elu", elu},
-                                                    {"silu", [](Tensor x) { return x * logistic(x); }},
-                                                    {"logsigmoid", [](Tensor x) { return -softplus(-x); }},
-                                                    {"log1p", [](Tensor x) { return log(1.0 + x); }}};
+                                                    {"silu", [](Operand x) { return x * logistic(x); }},
+                                                    {"logsigmoid", [](Operand x) { return -softplus(-x); }},
+                                                    {"log1p", [](Operand x) { return log(1.0 + x); }}};
            for (const auto& [name, f] : functions) add_derivatives(out, name, in.at(name), f, 3);
            return out;
          },

@@ -63,7 +63,7 @@ TEST_CASE("a tie of maximum or minimum gives each side half") {
       r.output("y", y);
     });
     const auto out = run(p, {Array::from<double>({3}, {1, 2, -1}), Array::from<double>({3}, {2, 2, -2})});
-    const bool larger = f == static_cast<Tensor (*)(Tensor, Tensor)>(maximum);
+    const bool larger = f == static_cast<Tensor (*)(Operand, Operand)>(maximum);
     CHECK(same(out[0], larger ? std::vector<double>{0, 0.5, 1} : std::vector<double>{1, 0.5, 0}));
     CHECK(same(out[1], larger ? std::vector<double>{1, 0.5, 0} : std::vector<double>{0, 0.5, 1}));
   }

@@ -26,7 +26,7 @@ std::array<int, 4> products_by_order(const Program& program) {
 }
 
 // The step of the toy critic of WGAN-GP, 2-512-512-512-1, after dead-code elimination alone.
-Program critic_step(Tensor (*activation)(Tensor), bool penalize) {
+Program critic_step(Tensor (*activation)(Operand), bool penalize) {
   const std::vector<int64_t> sizes{2, 512, 512, 512, 1};
   const Program recorded = record("critic_step", [&](Recorder& r) {
     std::vector<Tensor> parameters;
@@ -220,7 +220,7 @@ TEST_CASE("nothing is recorded for what has no cotangent") {
 
 TEST_CASE("the critic's step holds 11, 18 and 7 products of order 0, 1 and 2 with relu and leaky_relu") {
   CHECK(products_by_order(critic_step(relu, true)) == std::array{11, 18, 7, 0});
-  CHECK(products_by_order(critic_step([](Tensor x) { return leaky_relu(x, 0.2); }, true)) == std::array{11, 18, 7, 0});
+  CHECK(products_by_order(critic_step([](Operand x) { return leaky_relu(x, 0.2); }, true)) == std::array{11, 18, 7, 0});
 }
 
 TEST_CASE("with tanh it holds 12 of order 2") {

@@ -6,10 +6,10 @@ using namespace backbeat::test;
 
 namespace {
 
-void unary(Tensor (*f)(Tensor), const Array& x) {
+void unary(Tensor (*f)(Operand), const Array& x) {
   third_order([f](const Tensors& t) { return f(t[0]); }, {x});
 }
-void binary(Tensor (*f)(Tensor, Tensor), const Array& x, const Array& y) {
+void binary(Tensor (*f)(Operand, Operand), const Array& x, const Array& y) {
   third_order([f](const Tensors& t) { return f(t[0], t[1]); }, {x, y});
 }
 // A shape operation is linear: between two curved functions its rule meets every order.

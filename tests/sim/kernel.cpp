@@ -33,7 +33,7 @@ std::vector<float> gaussian(int64_t count, uint32_t seed) {
 
 Times time_of(const Kernel& kernel, const Chip& chip, Stream* keep = nullptr) {
   Recording recording(chip);
-  std::vector<Operand> operands;
+  std::vector<sim::Operand> operands;
   for (size_t i = 0; i < kernel.refs().size(); ++i) operands.push_back({recording.new_tensor()});
   const Label label = recording.new_label({{0, 1.0}});
   const Launch launch{&kernel, operands, label, label, label, chip.vmem.bytes};

@@ -1,0 +1,185 @@
+#include "engine/composite.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace backbeat {
+
+namespace {
+
+constexpr NodeId none = -1;
+
+std::string joined(const std::string& outer, const std::string& inner) {
+  return outer.empty() ? inner : inner.empty() ? outer : outer + '/' + inner;
+}
+
+// The nodes that `body` appended to the tape of its operands, moved to a tape of their own. `captured` receives what they
+// read from outside.
+std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId start, const std::vector<Tensor>& operands,
+                                   const std::vector<Tensor>& results, std::vector<Tensor>& captured) {
+  std::vector<char> needed(static_cast<size_t>(tape.size()), 0);
+  for (Tensor result : results) needed[static_cast<size_t>(result.id())] = 1;
+  const auto inside = [&](NodeId id) { return id >= start && tape[id].op != Op::input; };
+  for (NodeId id = tape.size() - 1; id >= start; --id)
+    if (needed[static_cast<size_t>(id)] && inside(id))
+      for (NodeId operand : tape[id].operands) needed[static_cast<size_t>(operand)] = 1;
+
+  auto composite = std::make_shared<Composite>();
+  composite->name = name;
+  std::vector<NodeId> at(static_cast<size_t>(tape.size()), none);
+  int base = 0;
+  const auto add_input = [&](NodeId id) {
+    const Node& from = tape[id];
+    const NodeId input =
+        composite->tape.append(Op::input, {}, InputName{concat("x", composite->inputs.size())}, from.shape, from.dtype);
+    composite->inputs.push_back(input);
+    at[static_cast<size_t>(id)] = input;
+    base = std::max(base, from.order);
+  };
+  for (Tensor operand : operands) {
+    // The same tensor twice is two inputs; its uses in the body read the last.
+    add_input(operand.id());
+  }
+  for (NodeId id = 0; id < tape.size(); ++id)
+    if (needed[static_cast<size_t>(id)] && !inside(id) && at[static_cast<size_t>(id)] == none) {
+      add_input(id);
+      captured.push_back({tape, id});
+    }
+
+  const std::string& outer = Scope::current();
+  for (NodeId id = start; id < tape.size(); ++id) {
+    if (!needed[static_cast<size_t>(id)] || !inside(id)) continue;
+    Node node = tape[id];
+    for (NodeId& operand : node.operands) operand = at[static_cast<size_t>(operand)];
+    std::string scope = tape.scope_of(id);
+    if (!outer.empty() && scope.compare(0, outer.size(), outer) == 0)
+      scope = scope.size() > outer.size() ? scope.substr(outer.size() + 1) : "";
+    node.scope = composite->tape.intern_scope(scope);
+    node.order = std::max(0, node.order - base);
+    at[static_cast<size_t>(id)] = composite->tape.push(std::move(node));
+  }
+  for (Tensor result : results) composite->results.push_back(at[static_cast<size_t>(result.id())]);
+  return composite;
+}
+
+void check_operands(const std::string& name, const std::vector<Tensor>& operands) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].defined()) fail("call", name, ": operand ", i, " is no tensor");
+    if (&operands[i].tape() != &operands[0].tape()) fail("call", name, ": operand ", i, ", ", operands[i], ", is on another tape");
+  }
+}
+
+std::vector<Tensor> append_call(const std::shared_ptr<const Composite>& composite, const std::vector<Tensor>& operands) {
+  Tape& tape = operands[0].tape();
+  std::vector<NodeId> ids;
+  for (Tensor operand : operands) ids.push_back(operand.id());
+  std::vector<Tensor> results;
+  for (size_t r = 0; r < composite->results.size(); ++r) {
+    const Node& result = composite->tape[composite->results[r]];
+    results.push_back({tape, tape.append(Op::call, ids, CallDims{composite, static_cast<int64_t>(r)}, result.shape, result.dtype)});
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> call(const std::string& name, const CompositeBody& body, const std::vector<Tensor>& operands,
+                         const CallOptions& options, const std::source_location& where) {
+  if (operands.empty()) fail("call", name, ": expected at least one operand");
+  check_operands(name, operands);
+  Tape& tape = operands[0].tape();
+  const NodeId start = tape.size();
+  const std::vector<Tensor> results = body(operands);
+  if (results.empty()) fail("call", name, ": the body has no result");
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined()) fail("call", name, ": result ", i, " is no tensor");
+    if (&results[i].tape() != &tape) fail("call", name, ": result ", i, ", ", results[i], ", is on another tape than the operands");
+  }
+  std::vector<Tensor> all = operands, captured;
+  auto composite = extract(name, tape, start, operands, results, captured);
+  if ((options.vjp || options.jvp) && !captured.empty())
+    fail("call", name, ": has a derivative of its own, so all that the body uses must be an operand; ", captured[0], " (node ",
+         captured[0].id(), ") is not");
+  composite->recompute = options.recompute, composite->vjp = options.vjp, composite->jvp = options.jvp;
+  all.insert(all.end(), captured.begin(), captured.end());
+  const RecordedAt at(where);
+  return append_call(composite, all);
+}
+
+std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::vector<Tensor>& operands,
+                         const std::source_location& where) {
+  if (!composite) fail("call", "there is no composite");
+  if (operands.size() != composite->inputs.size())
+    fail("call", composite->name, " takes ", composite->inputs.size(), " operands, got ", operands.size());
+  check_operands(composite->name, operands);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Node& input = composite->tape[composite->inputs[i]];
+    if (operands[i].shape() != input.shape || operands[i].dtype() != input.dtype)
+      fail("call", composite->name, ": operand ", i, " is ", operands[i], ", expected ", input.dtype, input.shape);
+  }
+  const RecordedAt at(where);
+  return append_call(composite, operands);
+}
+
+std::vector<NodeId> append_body(Tape& tape, const Node& call, std::span<const NodeId> operands, int serves) {
+  const Composite& composite = *std::get<CallDims>(call.attributes).composite;
+  const Tape& body = composite.tape;
+  const std::string outer = tape.scopes()[static_cast<size_t>(call.scope)];
+  std::vector<NodeId> at(static_cast<size_t>(body.size()), none);
+  for (size_t i = 0; i < composite.inputs.size(); ++i) at[static_cast<size_t>(composite.inputs[i])] = operands[i];
+  std::vector<int32_t> scope(body.scopes().size(), -1);
+  for (NodeId id = 0; id < body.size(); ++id) {
+    if (at[static_cast<size_t>(id)] != none) continue;
+    Node node = body[id];
+    node.order += call.order;
+    node.from_constants = true;
+    for (NodeId& operand : node.operands) {
+      operand = at[static_cast<size_t>(operand)];
+      node.order = std::max(node.order, tape[operand].order);
+      node.from_constants = node.from_constants && tape[operand].from_constants;
+    }
+    if (node.from_constants && !call.derivative && !node.derivative) node.order = 0;
+    node.derivative = node.derivative || call.derivative;
+    if (serves >= 0) node.serves = static_cast<int8_t>(std::min(serves, 127));
+    int32_t& path = scope[static_cast<size_t>(node.scope)];
+    if (path < 0) path = tape.intern_scope(joined(outer, body.scope_of(id)));
+    node.scope = path;
+    at[static_cast<size_t>(id)] = tape.push(std::move(node));
+  }
+  std::vector<NodeId> results;
+  for (NodeId result : composite.results) results.push_back(at[static_cast<size_t>(result)]);
+  return results;
+}
+
+Program inline_calls(const Program& program) {
+  const auto is_call = [&](NodeId id) { return program.tape[id].op == Op::call; };
+  bool any = false;
+  for (NodeId id = 0; id < program.tape.size() && !any; ++id) any = is_call(id);
+  if (!any) return program;
+
+  Program flat;
+  flat.name = program.name;
+  flat.tape = Tape::with_scopes_of(program.tape);
+  std::vector<NodeId> at(static_cast<size_t>(program.tape.size()), none);
+  std::map<std::pair<const Composite*, std::vector<NodeId>>, std::vector<NodeId>> done;
+  for (NodeId id = 0; id < program.tape.size(); ++id) {
+    Node node = program.tape[id];
+    for (NodeId& operand : node.operands) operand = at[static_cast<size_t>(operand)];
+    if (!is_call(id)) {
+      at[static_cast<size_t>(id)] = flat.tape.push(std::move(node));
+      continue;
+    }
+    const auto [composite, result] = std::get<CallDims>(node.attributes);
+    auto& results = done[{composite.get(), node.operands}];
+    if (results.empty()) results = append_body(flat.tape, node, node.operands, node.serves);
+    at[static_cast<size_t>(id)] = results[static_cast<size_t>(result)];
+  }
+  const auto moved = [&](NodeId id) { return at[static_cast<size_t>(id)]; };
+  for (const auto& port : program.inputs) flat.inputs.push_back({port.name, moved(port.node)});
+  for (const auto& port : program.outputs) flat.outputs.push_back({port.name, moved(port.node)});
+  for (const auto& s : program.states)
+    flat.states.push_back({s.name, moved(s.read), s.write ? std::optional(moved(*s.write)) : std::nullopt});
+  return inline_calls(flat);  // bodies may hold calls
+}
+
+}  // namespace backbeat
