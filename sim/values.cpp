@@ -60,7 +60,7 @@ VectorPlan plan_vector(host::VectorProgram program, const Shape& shape, const st
   return plan;
 }
 
-void compute(const VectorPlan& plan, const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+void compute(const VectorPlan& plan, std::span<const void* const> inputs, std::span<void* const> outputs) {
   if (plan.rows * plan.columns == 0) return;
   const int64_t repeats = element_count(plan.outer);
   // Operands of iteration `n` of the outer loops.
@@ -157,7 +157,8 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
   const void* from = static_cast<const std::byte*>(in) + plan.offset * element;
   std::byte* free = static_cast<std::byte*>(scratch);
   if (!plan.direct) {
-    compute(plan.gather, {in}, {free});
+    void* dense = free;
+    compute(plan.gather, std::span(&in, 1), std::span(&dense, 1));
     from = free;
     free += aligned(plan.elements * element);
   }
@@ -253,7 +254,7 @@ CopyPlan plan_concatenate(DType dtype, const std::vector<Layout>& parts, int64_t
 void compute(const CopyPlan& plan, const std::vector<const void*>& inputs, void* out) {
   if (plan.clear) std::memset(out, 0, static_cast<size_t>(plan.output_bytes));
   for (const CopyPlan::Region& region : plan.regions)
-    compute(region.copy, {inputs[static_cast<size_t>(region.source)]}, {out});
+    compute(region.copy, std::span(&inputs[static_cast<size_t>(region.source)], 1), std::span(&out, 1));
 }
 
 // --- random words and iota

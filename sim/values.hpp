@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/dims.hpp"
@@ -92,7 +93,7 @@ struct VectorPlan {
 };
 VectorPlan plan_vector(host::VectorProgram program, const Shape& shape, const std::vector<Layout>& inputs,
                        const std::vector<Layout>& outputs);
-void compute(const VectorPlan& plan, const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
+void compute(const VectorPlan& plan, std::span<const void* const> inputs, std::span<void* const> outputs);
 
 // --- reductions: the innermost group of neighbouring axes first, in the order that engine/host/reduce.hpp states
 struct ReducePlan {
