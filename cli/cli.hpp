@@ -39,12 +39,13 @@ struct TrainRequest {
   OutputOptions output;
   int64_t steps = 100;
   std::string out;
-  bool resume = false, overwrite = false;
+  bool resume = false, overwrite = false, check_finite = false;
   double checkpoint_seconds = 20;
 };
 
 struct AnatomyRequest {
   std::string model, step;
+  std::string tape;  // a path, .dot for Graphviz, else text; or "-" for standard output
   ModelOptions options;
   DeviceOptions device;
   OutputOptions output;

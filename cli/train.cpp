@@ -83,6 +83,7 @@ int train(const TrainRequest& request) {
   options.passes = passes_from_text(request.device.passes);
   options.compile = request.device.compile();
   options.device_recipe = chosen.recipe;
+  options.check_finite = request.check_finite;
 
   const InterruptGuard guard;
   std::unique_ptr<Progress> progress;

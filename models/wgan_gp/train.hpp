@@ -21,6 +21,7 @@ struct TrainOptions {
   PassOptions passes;
   CompileOptions compile;
   std::string device_recipe;  // what of the device decides the numbers
+  bool check_finite = false;  // look at every result; of the first that is not finite, find the operation
 };
 
 // Of the last critic step of one iteration, and of its generator step.
@@ -52,7 +53,8 @@ struct TrainResult {
   std::optional<Cost> critic_cost;    // of one critic step; none on a measured device that ran no step
 };
 
-// RunError if a loss stops being finite; the last checkpoint stays.
+// RunError if a loss stops being finite; the last checkpoint stays. With check_finite the error names the operation, its
+// order, phase, scope and source line, and the step.
 TrainResult train(const Model& model, Device& device, const Dataset& data, const TrainOptions& options,
                   const Observer& observer = {});
 
