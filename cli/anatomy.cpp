@@ -14,7 +14,7 @@ namespace {
 std::string tape_text(const std::vector<std::pair<Program, int64_t>>& parts, const AnatomyRequest& request, bool graph) {
   std::ostringstream text;
   for (const auto& [program, times] : parts) {
-    const Program optimized = optimize(program, passes_from_text(request.device.passes));
+    const Program optimized = prepared(program, request.device);
     if (graph) text << graphviz(optimized);
     else text << optimized << '\n';
   }
@@ -28,11 +28,13 @@ int anatomy(const AnatomyRequest& request) {
   const RegisteredModel& model = find_model(request.model);
   const std::string step = request.step.empty() ? model.steps.front() : request.step;
   const auto parts = model.programs(request.options, step);
+  check_precisions(parts, request.device);
   ChosenDevice chosen = choose_device(request.device, "tpu-v3");
   if (request.device.timing_only && chosen.device->name() != "tpu")
     fail("anatomy", "--timing-only needs a simulated chip: the time of ", chosen.device->name(), " is measured by running");
-  if (request.options.precision != "default" && chosen.device->name() != "tpu")
-    fail("anatomy", "--precision ", request.options.precision, " is of a simulated chip's products; ", chosen.device->name(), " has one precision");
+  const bool asks_precision = request.options.precision != "default" || !request.device.precisions.empty();
+  if (asks_precision && chosen.device->name() != "tpu")
+    fail("anatomy", request.options.precision != "default" ? "--precision " + request.options.precision : "--precision-of", " is of a simulated chip's products; ", chosen.device->name(), " has one precision");
   StateStore state = model.initial_state(request.options);
   const Cost cost = cost_of(parts, *chosen.device, request.device, state);
 

@@ -49,6 +49,8 @@ void add_device_flags(CLI::App& app, DeviceOptions& o) {
   app.add_option("--threads", o.threads, "CPU threads (default: all cores); never changes a result")
       ->type_name("N")->check(at_least(1));
   app.add_option("--passes", o.passes, "all (default), none, or a choice of dce,cse,fold,simplify")->type_name("LIST");
+  app.add_option("--precision-of", o.precisions, "precision of some products on a chip: SCOPE=NAME, order:K=NAME or both, as critic,order:2=highest (repeatable)")
+      ->type_name("RULE")->allow_extra_args(false)->take_all();
   app.add_flag("--no-fusion", o.no_fusion, "one kernel an operation");
   app.add_flag("--no-residency", o.no_residency, "every tensor goes through HBM");
 }

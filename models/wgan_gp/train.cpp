@@ -34,11 +34,18 @@ std::string describe(const Optimizer& optimizer) {
   return concat("rmsprop ", exact(r.rate), ' ', exact(r.decay), " clip ", exact(r.clip));
 }
 
+std::string describe(const std::vector<PrecisionRule>& rules) {
+  std::string text;
+  for (const PrecisionRule& rule : rules)
+    text += concat(", precision of ", rule.scope, rule.order < 0 ? "" : concat(" order ", rule.order), ' ', name_of(rule.precision));
+  return text;
+}
+
 std::string recipe_of(const Model& model, const TrainOptions& o) {
   const Config& c = model.config();
   return concat("wgan-gp ", c.data, ", batch ", c.batch, ", lambda ", exact(c.lambda), ", penalty ", name_of(c.penalty), ", activation ",
                 name_of(c.activation), ", precision ", name_of(c.precision), ", ", describe(c.optimizer), ", critic steps ",
-                o.critic_steps, ", seed ", c.seed, ", ", o.device_recipe);
+                o.critic_steps, ", seed ", c.seed, ", ", o.device_recipe, describe(o.precisions));
 }
 
 constexpr const char* csv_header = "iteration,wasserstein,critic_loss,penalty,norm_mean,norm_spread,generator_loss\n";
@@ -147,7 +154,9 @@ class Run {
 
   Compiled compile(const Program& program) {
     ++result_.compiled_programs;
-    Program optimized = optimize(program, options_.passes);
+    Program changed = program;
+    override_precision(changed, options_.precisions);
+    Program optimized = optimize(changed, options_.passes);
     auto executable = device_.compile(optimized, options_.compile);
     return {std::move(optimized), std::move(executable)};
   }

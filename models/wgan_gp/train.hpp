@@ -5,6 +5,7 @@
 
 #include "devices/device.hpp"
 #include "engine/passes.hpp"
+#include "engine/precision.hpp"
 #include "models/data/dataset.hpp"
 #include "models/data/metrics.hpp"
 #include "models/wgan_gp/steps.hpp"
@@ -19,6 +20,7 @@ struct TrainOptions {
   bool overwrite = false;     // begin anew even if `out` holds a run
   double checkpoint_seconds = 20;
   PassOptions passes;
+  std::vector<PrecisionRule> precisions;  // of products; see engine/precision.hpp
   CompileOptions compile;
   std::string device_recipe;  // what of the device decides the numbers
   bool check_finite = false;  // look at every result; of the first that is not finite, find the operation
