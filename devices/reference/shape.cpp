@@ -106,6 +106,12 @@ Array iota(DType dtype, const Shape& shape, int64_t axis) {
 namespace {
 
 template <class T>
+T plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps
+  else return a + b;
+}
+
+template <class T>
 Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
   using Limits = std::numeric_limits<T>;
   constexpr T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::min();
@@ -121,7 +127,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
   switch (dims.kind) {
     case Reduction::max: return fold(lowest, [](T a, T b) { return a > b || a != a ? a : b; });  // NaN wins
     case Reduction::min: return fold(highest, [](T a, T b) { return a < b || a != a ? a : b; });
-    default: return fold(0, [](T a, T b) { return a + b; });
+    default: return fold(0, plus<T>);
   }
 }
 
@@ -129,7 +135,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
 
 Array reduce(const Array& x, const Shape& shape, const ReduceDims& dims) {
   if (x.size() == 0) return Array::zeros(x.dtype(), shape);
-  // Integers add up in i64 (the low bits are right), bf16 in f32, rounded once.
+  // Integers add up in i64 (the low bits are right), halves in f32, rounded once.
   const DType dtype = x.dtype();
   if (dtype == DType::f64) return reduced<double>(x, shape, dims);
   if (is_float(dtype)) return reduced<float>(x.converted(DType::f32), shape, dims).converted(dtype);
