@@ -10,8 +10,9 @@
 
 class MemoryFile {
  public:
-  MemoryFile() : descriptor_(::memfd_create("backbeat", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(descriptor_)) {
+  MemoryFile() : descriptor_(::memfd_create("backbeat", MFD_CLOEXEC)) {
     if (descriptor_ < 0) std::abort();
+    path_ = "/proc/self/fd/" + std::to_string(descriptor_);
   }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;

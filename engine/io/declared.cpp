@@ -5,6 +5,12 @@
 
 namespace backbeat {
 
+namespace {
+
+using Json = nlohmann::json;
+
+}  // namespace
+
 int64_t declared_bytes(int64_t width, const Shape& shape) {
   int64_t bytes = width;
   bool nothing = false;
@@ -15,9 +21,14 @@ int64_t declared_bytes(int64_t width, const Shape& shape) {
   return nothing ? 0 : bytes;
 }
 
-std::string quoted(const std::string& name) {
-  using Json = nlohmann::json;
-  return Json(name).dump(-1, ' ', true, Json::error_handler_t::replace);
+std::string quoted(const std::string& name) { return Json(name).dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+bool is_utf8(const std::string& name) {
+  try {
+    return !Json(name).dump().empty();
+  } catch (const Json::type_error&) {
+    return false;
+  }
 }
 
 void check_booleans(const char* where, const std::string& name, const Array& array) {

@@ -13,6 +13,7 @@ int64_t declared_bytes(int64_t width, const Shape& shape);
 
 // Names from a file may hold anything, and an error must stay one line: in double quotes, escaped.
 std::string quoted(const std::string& name);
+bool is_utf8(const std::string& name);
 
 // Error "[where] name: ..." unless every byte of a bool array is 0 or 1. Arrays of other dtypes pass.
 void check_booleans(const char* where, const std::string& name, const Array& array);

@@ -23,8 +23,9 @@ struct FileType {
   DType dtype;
 };
 constexpr FileType file_types[] = {
-    {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i8", DType::i64}, {"i4", DType::i32},    {"i2", DType::i16},
-    {"i1", DType::i8},  {"u4", DType::u32}, {"u1", DType::u8},  {"u2", DType::i32}, {"b1", DType::boolean}};
+    {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i8", DType::i64},
+    {"i4", DType::i32}, {"i2", DType::i16}, {"i1", DType::i8},  {"u4", DType::u32},
+    {"u2", DType::i32}, {"u1", DType::u8},  {"b1", DType::boolean}};
 
 // What a dtype that has no counterpart here is, by the letter of its kind.
 std::string_view refused_kind(char kind) {

@@ -174,6 +174,8 @@ void write_npz(const std::string& path, const NamedArrays& arrays) {
   for (const auto& [name, array] : arrays) {
     if (name.empty() || static_cast<int64_t>(name.size() + ending.size()) > UINT16_MAX || !names.insert(name).second)
       fail("npz", path, ": expected names of 1 to ", UINT16_MAX - ending.size(), " bytes, each once, got ", quoted(name));
+    if (!is_utf8(name) || name.find('\0') != std::string::npos)
+      fail("npz", path, ": expected names in UTF-8 without null characters, got ", quoted(name));
     const std::string header = npy_header("npz", path + ": " + quoted(name), array);
     const auto* values = static_cast<const uint8_t*>(array.raw());
     const uLong sum = ::crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());

@@ -11,7 +11,7 @@ namespace backbeat {
 // 4 GiB (zip64) and encrypted ones are refused.
 NamedArrays read_npz(const std::string& path);
 
-// Stored, atomic, the same bytes for the same arrays. Names are not empty and come once, in UTF-8.
+// Stored, atomic, the same bytes for the same arrays. Names are not empty, come once and are UTF-8.
 void write_npz(const std::string& path, const NamedArrays& arrays);
 
 }  // namespace backbeat

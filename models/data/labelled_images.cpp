@@ -46,8 +46,8 @@ LabelledImages read_digits(const std::string& path) {
     for (int64_t column = 1; column <= pixels + 1; ++column) {
       const int largest = column <= pixels ? brightest : classes - 1;
       const auto wrong = [&](const auto&... got) {
-        fail("digits", path, ": line ", line, ", column ", column, ": expected a whole number of 0 to ", largest, ", got ",
-             got...);
+        fail("digits", path, ": line ", line, ", column ", column, ": expected a whole number of 0 to ", largest,
+             ", got ", got...);
       };
       while (row.starts_with(' ')) row.remove_prefix(1);
       int value = -1;
@@ -55,7 +55,8 @@ LabelledImages read_digits(const std::string& path) {
       if (error != std::errc()) wrong(row.empty() ? "the end of the line" : "something else");
       if (value < 0 || value > largest) wrong(value);
       row.remove_prefix(static_cast<size_t>(end - row.data()));
-      if (column <= pixels && !row.starts_with(',')) wrong(value, row.empty() ? " and the end of the line" : " and no comma");
+      if (column <= pixels && !row.starts_with(','))
+        wrong(value, row.empty() ? " and the end of the line" : " and no comma");
       if (column <= pixels) {
         values.push_back(static_cast<uint8_t>(value));
         row.remove_prefix(1);

@@ -1,5 +1,6 @@
 // Hostile files: small valid ones of every format, cut off at each length and with each bit flipped. Each is an answer or
 // one Error of one line; never a crash, a hang, another exception or an allocation out of proportion.
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -95,6 +96,7 @@ void survives(const std::string& name, const Bytes& whole, int64_t answered_cuts
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
+    for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);  // the parent reports
     limit_memory();
     read_all_changes(whole, read);
     ::_exit(0);
@@ -127,7 +129,8 @@ extern "C" void __sanitizer_malloc_hook(const volatile void*, size_t size) {
 #endif
 
 TEST_CASE("hostile files: arrays") {
-  for (const char* name : {"npy/f4.npy", "npy/fortran.npy", "npy/b1.npy", "npy/version_2.npy"}) survives_made(name, read_npy);
+  for (const char* name : {"npy/f4.npy", "npy/fortran.npy", "npy/b1.npy", "npy/version_2.npy"})
+    survives_made(name, read_npy);
   for (const char* name : {"npz/stored.npz", "npz/deflated.npz"}) survives_made(name, read_npz);
   for (const char* name : {"idx/u8.idx", "idx/f64.idx", "idx/u8.idx.gz"}) survives_made(name, read_idx);
   survives_made("safetensors/every.safetensors", read_safetensors);

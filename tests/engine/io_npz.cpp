@@ -59,6 +59,8 @@ TEST_CASE("npz: what cannot be written") {
   const Array one = Array::scalar(1.0f);
   const auto text_for = [&](const NamedArrays& arrays) { return error_of([&] { write_npz(folder / "x", arrays); }); };
   CHECK(contains(text_for({{"a", one}, {"a", one}}), "each once, got \"a\""));
+  CHECK(contains(text_for({{"\xff", one}}), "expected names in UTF-8 without null characters, got "));
+  CHECK(contains(text_for({{std::string("a\0b", 3), one}}), "expected names in UTF-8 without null characters, got "));
   CHECK(contains(text_for({{"", one}}), "expected names of 1 to "));
   CHECK(contains(text_for({{"a", Array()}}), "\"a\": expected an array, got an empty one"));
   CHECK(contains(text_for({{"a", Array::zeros(DType::bf16, {1})}}), "\"a\": NumPy has no bf16; convert it to f32"));
@@ -112,7 +114,7 @@ TEST_CASE("npz: archives that lie") {
   Bytes fewer = stored;  // two entries announced, three there
   put(fewer, layout_of(fewer).end + 8, 2, 2);
   put(fewer, layout_of(fewer).end + 10, 2, 2);
-  CHECK(contains(error_of([&] { read_npz(written(folder / "fewer", fewer)); }), "expected 2 entries in the directory, got "));
+  CHECK(contains(error_of([&] { read_npz(written(folder / "fewer", fewer)); }), "expected 2 entries in the directory"));
 }
 
 TEST_CASE("npz: a member that unpacks to more than its header says is not unpacked") {
@@ -151,6 +153,7 @@ TEST_CASE("npz: a member that unpacks to more than its header says is not unpack
     const std::string path = written(folder / "bomb", joined(joined(joined(local, packed), entry), end));
     const std::string text = error_of([&] { read_npz(path); });
     CAPTURE(text);
-    CHECK((contains(text, "expected 144 bytes for shape [4], got 64000000") || contains(text, "expected 144 bytes, got 145")));
+    CHECK(contains(text, declared == bytes.size() ? "expected 144 bytes for shape [4], got 64000000"
+                                                  : "expected 144 bytes, got 145"));
   }
 }

@@ -97,7 +97,8 @@ pixels = np.fromfunction(lambda y, x, c: 40 * y + 10 * x + c, (4, 6, 4)).astype(
 for channels, mode in [(1, "L"), (2, "LA"), (3, "RGB"), (4, "RGBA")]:
     picture = pixels[:, :, 0] if channels == 1 else pixels[:, :, :channels]
     Image.frombytes(mode, (6, 4), picture.tobytes()).save(here / f"image/{mode.lower()}.png")
-Image.frombytes("L", (6, 4), bytes(255 * ((x + y) % 2) for y in range(4) for x in range(6))).convert("1").save(here / "image/one_bit.png")
+checks = bytes(255 * ((x + y) % 2) for y in range(4) for x in range(6))
+Image.frombytes("L", (6, 4), checks).convert("1").save(here / "image/one_bit.png")
 palette = Image.new("P", (6, 4))
 palette.putpalette([0, 0, 0, 10, 20, 30, 255, 128, 0])
 palette.putdata([(x + y) % 3 for y in range(4) for x in range(6)])
