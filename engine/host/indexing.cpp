@@ -122,7 +122,10 @@ namespace {
 class Slices {
  public:
   Slices(const Shape& x, DenseArray indices, const GatherDims& dims, const Shape& beside)
-      : indices_(indices), clips_(dims.bounds == Bounds::clip), x_strides(row_major_strides(x)), slice_strides(Dims::filled(x.size(), 0)) {
+      : indices_(indices),
+        clips_(dims.bounds == Bounds::clip),
+        x_strides(row_major_strides(x)),
+        slice_strides(Dims::filled(x.size(), 0)) {
     const Dims strides = row_major_strides(beside);
     for (int64_t i = 0, kept = 0; i < x.size(); ++i)
       if (!dims.collapsed.contains(i)) slice_strides[i] = strides[dims.offset[kept++]];
