@@ -48,7 +48,8 @@ std::string report(const std::vector<GradCheck>& rows, double tolerance) {
   out << "[check_grads] tolerance " << tolerance;
   for (const GradCheck& row : rows)
     out << "; order " << row.order << ": analytic " << row.analytic << ", numeric " << row.numeric
-        << ", relative error " << row.relative_error << (row.relative_error <= tolerance ? "" : " (FAILED)");
+        << ", relative error " << row.relative_error << ", forward " << row.forward << ", mixed " << row.mixed
+        << (row.relative_error <= tolerance ? "" : " (FAILED)");
   return out.str();
 }
 
@@ -72,7 +73,8 @@ std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<
 
     const Tensor start = sum(y * z.back());
     Contraction s{start, sum(abs(y * z.back()))};
-    r.output("s0", s.value), r.output("magnitude0", s.magnitude);
+    Tensor forward = start;
+    r.output("s0", s.value), r.output("magnitude0", s.magnitude), r.output("forward0", start), r.output("mixed0", start);
     for (int k = 1; k <= order; ++k) {
       const std::vector<Tensor> grads = grad(s.value, z, {.cotangent = {}, .unused = Unused::none});
       std::vector<Tensor> v;
@@ -83,8 +85,11 @@ std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<
         directions[static_cast<size_t>(k - 1)].push_back(
             random_like(z[i].shape(), static_cast<uint32_t>(100 * k) + static_cast<uint32_t>(i)));
       }
+      forward = jvp(std::span(&forward, 1), z, v)[0];
+      const Tensor mixed = jvp(std::span(&s.value, 1), z, v)[0];
       s = contract(r.tape(), grads, v);
       r.output(concat("s", k), s.value), r.output(concat("magnitude", k), s.magnitude);
+      r.output(concat("forward", k), forward), r.output(concat("mixed", k), mixed);
     }
   });
 
@@ -103,16 +108,18 @@ std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<
   std::vector<GradCheck> rows;
   bool passed = true;
   for (int k = 1; k <= order; ++k) {
-    const size_t lower = static_cast<size_t>(2 * (k - 1));
+    const size_t lower = static_cast<size_t>(4 * (k - 1)), mine = lower + 4;
     GradCheck row;
     row.order = k;
-    row.analytic = here[lower + 2];
+    row.analytic = here[mine], row.forward = here[mine + 2], row.mixed = here[mine + 3];
     row.numeric = (8 * (at(k, h)[lower] - at(k, -h)[lower]) - (at(k, 2 * h)[lower] - at(k, -2 * h)[lower])) / (12 * h);
     // A derivative that is zero is as exact as the differences of the function that it is taken of.
     const double scale = std::max({std::abs(row.analytic), std::abs(row.numeric), 1e-3 * here[lower + 1]});
     const double error = std::abs(row.analytic - row.numeric);
     row.relative_error = error == 0 ? 0 : error / scale;
-    passed = passed && row.relative_error <= tolerance;
+    const double same = 1e-12 * std::max(here[mine + 1], here[lower + 1]);
+    passed = passed && row.relative_error <= tolerance && std::abs(row.forward - row.analytic) <= same &&
+             std::abs(row.mixed - row.analytic) <= same;
     rows.push_back(row);
   }
   if (!passed) throw Error(report(rows, tolerance));

@@ -1,7 +1,7 @@
+// The two walks. A call is differentiated by its own derivative, or by appending its body and walking that.
 #include "autodiff/grad.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "autodiff/rules.hpp"
 
@@ -9,99 +9,350 @@ namespace backbeat {
 
 namespace {
 
-// For each node up to y: is it a differentiable function of one of xs?
-std::vector<char> differentiable_in(Tensor y, std::span<const Tensor> xs) {
-  const Tape& tape = y.tape();
-  std::vector<char> depends(static_cast<size_t>(tape.size()), 0);
-  for (Tensor x : xs) depends[static_cast<size_t>(x.id())] = 1;
-  for (NodeId id = 0; id <= y.id(); ++id) {
-    const Node& node = tape[id];
-    if (!is_differentiable(node.op) || !is_float(node.dtype)) continue;
-    for (NodeId operand : node.operands)
-      if (depends[static_cast<size_t>(operand)] && is_float(tape[operand].dtype)) depends[static_cast<size_t>(id)] = 1;
+// Values by node of a stretch of the tape, and of a few nodes before it.
+template <class T>
+class ByNode {
+ public:
+  ByNode(NodeId first, NodeId end, std::span<const Tensor> before) : first_(first), stretch_(static_cast<size_t>(end - first)) {
+    for (Tensor x : before)
+      if (x.id() < first) before_.push_back({x.id(), T{}});
   }
-  return depends;
+  // Null for a node before the stretch that was not named.
+  T* find(NodeId id) {
+    if (id >= first_) return &stretch_[static_cast<size_t>(id - first_)];
+    for (auto& [known, value] : before_)
+      if (known == id) return &value;
+    return nullptr;
+  }
+
+ private:
+  NodeId first_;
+  std::vector<T> stretch_;
+  std::vector<std::pair<NodeId, T>> before_;
+};
+
+// Which nodes of [first, end) are differentiable functions of one of xs.
+class Dependence {
+ public:
+  Dependence(const Tape& tape, NodeId first, NodeId end, std::span<const Tensor> xs) : depends_(first, end, xs) {
+    for (Tensor x : xs)
+      if (x.id() < end) *depends_.find(x.id()) = 1;
+    for (NodeId id = first; id < end; ++id) {
+      const Node& node = tape[id];
+      if (!is_differentiable(node.op) || !is_float(node.dtype)) continue;
+      for (size_t i = 0; i < node.operands.size(); ++i)
+        if (of(tape, node, i)) *depends_.find(id) = 1;
+    }
+  }
+  bool of(NodeId id) {
+    const char* found = depends_.find(id);
+    return found && *found;
+  }
+  bool of(const Tape& tape, const Node& node, size_t i) {
+    return of(node.operands[i]) && is_float(tape[node.operands[i]].dtype) && carries_derivative(node, i);
+  }
+
+ private:
+  ByNode<char> depends_;
+};
+
+// All results of a call: their nodes follow one another.
+struct CallGroup {
+  NodeId first;
+  size_t count;
+  const Composite& composite;
+
+  static CallGroup of(const Tape& tape, NodeId id) {
+    const auto& [composite, result] = std::get<CallDims>(tape[id].attributes);
+    return {id - static_cast<NodeId>(result), composite->results.size(), *composite};
+  }
+};
+
+std::vector<Tensor> tensors(Tape& tape, std::span<const NodeId> ids) {
+  std::vector<Tensor> result;
+  for (NodeId id : ids) result.push_back({tape, id});
+  return result;
 }
 
-Tensor seed(Tensor y, const GradOptions& options) {
-  if (!is_float(y.dtype())) fail("grad", "y is ", y, ", only floating-point tensors have derivatives");
-  if (!options.cotangent.defined()) {
-    if (y.size() != 1) fail("grad", "y is ", y, ": expected a scalar, or a cotangent of y's shape");
-    return ones_like(y);
-  }
-  if (&options.cotangent.tape() != &y.tape()) fail("grad", "the cotangent comes from another tape than y");
-  if (options.cotangent.shape() != y.shape() || options.cotangent.dtype() != y.dtype())
-    fail("grad", "the cotangent is ", options.cotangent, ", y is ", y);
-  return options.cotangent;
+std::vector<Tensor> results_of(Tape& tape, const CallGroup& group) {
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < group.count; ++i) result.push_back({tape, group.first + static_cast<NodeId>(i)});
+  return result;
 }
 
-}  // namespace
-
-Vjp vjp_rule(Op op) {
-  static const auto table = [] {
-    std::array<Vjp, static_cast<size_t>(Op::count_)> t{};
-    for (auto rows : {rules::elementwise(), rules::shape(), rules::contraction()})
-      for (const rules::Row& row : rows) t[static_cast<size_t>(row.op)] = row.vjp;
-    return t;
-  }();
-  return table[static_cast<size_t>(op)];
+void check_answers(const Composite& composite, const char* what, const std::vector<Tensor>& answers, const std::vector<Tensor>& like) {
+  if (answers.size() != like.size())
+    fail("call", composite.name, ": its own ", what, " gives ", answers.size(), " tensors, expected ", like.size());
+  for (size_t i = 0; i < like.size(); ++i)
+    if (answers[i].defined() && (answers[i].shape() != like[i].shape() || answers[i].dtype() != like[i].dtype()))
+      fail("call", composite.name, ": its own ", what, " number ", i, " is ", answers[i], ", expected ", like[i]);
 }
 
-std::vector<Tensor> grad(Tensor y, std::span<const Tensor> xs, const GradOptions& options) {
-  if (!y.defined()) fail("grad", "y is no tensor");
-  Tape& tape = y.tape();
-  for (Tensor x : xs) {
-    if (!x.defined()) fail("grad", "an x is no tensor");
-    if (&x.tape() != &tape) fail("grad", "x is ", x, " on another tape than y: what was recorded outside has no history here");
-    if (!is_float(x.dtype())) fail("grad", "x is ", x, ", only floating-point tensors have derivatives");
-  }
-  const std::vector<char> depends = differentiable_in(y, xs);
-  std::vector<Tensor> cotangents(static_cast<size_t>(y.id()) + 1);
-  if (depends[static_cast<size_t>(y.id())]) {
-    Tape::DerivativeOf label(tape, y.id());
-    cotangents[static_cast<size_t>(y.id())] = seed(y, options);
-  } else {
-    seed(y, options);  // for its errors; what it recorded is dead code
-  }
+void accumulate(Tensor& total, Tensor part) {
+  if (part.defined()) total = total.defined() ? total + part : part;
+}
 
-  for (NodeId id = y.id(); id >= 0; --id) {
-    const Tensor g = cotangents[static_cast<size_t>(id)];
+// Whether an operand was there before: its derivative counts once.
+bool repeats(const std::vector<NodeId>& operands, size_t i) {
+  return std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) !=
+         operands.begin() + static_cast<std::ptrdiff_t>(i);
+}
+
+using Seeds = std::vector<std::pair<Tensor, Tensor>>;  // y, cotangent
+
+std::vector<Tensor> pull_back(Tape& tape, NodeId first, const Seeds& seeds, std::span<const Tensor> xs);
+
+// The operands of a body that is computed again: the same values, but not before the cotangents are there, and not shared
+// with those of the first time. Their labels are those of the operands.
+std::vector<NodeId> behind_barrier(Tape& tape, const std::vector<NodeId>& operands, const std::vector<Tensor>& seeds, int serves) {
+  std::vector<NodeId> ids;
+  for (NodeId id : operands) {
+    Node node = tape[id];
+    node.op = Op::optimization_barrier, node.attributes = {}, node.operands = {id}, node.serves = static_cast<int8_t>(serves);
+    for (Tensor seed : seeds)
+      if (seed.defined()) node.operands.push_back(seed.id());
+    ids.push_back(tape.push(std::move(node)));
+  }
+  return ids;
+}
+
+// The cotangents of a call's operands.
+std::vector<Tensor> pull_back_call(Tape& tape, const CallGroup& group, const std::vector<Tensor>& seeds) {
+  const Node& call = tape[group.first];
+  const std::vector<Tensor> operands = tensors(tape, call.operands);
+  if (group.composite.vjp) {
+    const Tape::DerivativeOf label(tape, group.first);
+    auto answers = group.composite.vjp({operands, results_of(tape, group), seeds});
+    check_answers(group.composite, "vjp", answers, operands);
+    return answers;
+  }
+  std::vector<NodeId> inputs = call.operands;
+  int serves = -1;
+  if (group.composite.recompute) {
+    serves = call.order + 1;
+    for (Tensor seed : seeds)
+      if (seed.defined()) serves = std::max(serves, seed.node().order);
+    inputs = behind_barrier(tape, inputs, seeds, serves);
+  }
+  const NodeId first = tape.size();
+  const std::vector<NodeId> results = append_body(tape, call, inputs, serves);
+  Seeds body_seeds;
+  for (size_t i = 0; i < seeds.size(); ++i)
+    if (seeds[i].defined()) body_seeds.push_back({Tensor(tape, results[i]), seeds[i]});
+  std::vector<Tensor> answers = pull_back(tape, first, body_seeds, tensors(tape, inputs));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (repeats(inputs, i)) answers[i] = {};
+  return answers;
+}
+
+// Walks [first, last seed] backwards. xs may lie before `first`; nothing else there is differentiated.
+std::vector<Tensor> pull_back(Tape& tape, NodeId first, const Seeds& seeds, std::span<const Tensor> xs) {
+  NodeId end = first;
+  for (const auto& [y, g] : seeds) end = std::max(end, y.id() + 1);
+  Dependence depends(tape, first, end, xs);
+  ByNode<Tensor> cotangents(first, end, xs);
+  for (const auto& [y, g] : seeds)
+    if (Tensor* total = depends.of(y.id()) ? cotangents.find(y.id()) : nullptr) {
+      const Tape::DerivativeOf label(tape, y.id());
+      accumulate(*total, g);
+    }
+
+  for (NodeId id = end - 1; id >= first; --id) {
+    const Tensor g = *cotangents.find(id);
     if (!g.defined()) continue;
     const Node& node = tape[id];
-    if (std::none_of(node.operands.begin(), node.operands.end(),
-                     [&](NodeId operand) { return depends[static_cast<size_t>(operand)]; }))
-      continue;  // one of xs that depends on no other
-    const Vjp rule = vjp_rule(node.op);
-    if (!rule) fail("grad", name_of(node.op), " has no derivative rule (node ", id, ", ", Tensor(tape, id), ")");
-    Tape::DerivativeOf label(tape, id);
-    for (size_t i = 0; i < node.operands.size(); ++i) {
-      const NodeId operand = node.operands[i];
-      if (!depends[static_cast<size_t>(operand)]) continue;
-      const Tensor part = rule({{tape, id}, node}, i, g);
-      if (!part.defined()) continue;
-      Tensor& total = cotangents[static_cast<size_t>(operand)];
-      total = total.defined() ? total + part : part;
+    bool any = false;
+    for (size_t i = 0; i < node.operands.size() && !any; ++i) any = depends.of(tape, node, i);
+    if (!any) continue;  // one of xs that depends on no other
+
+    if (node.op == Op::call) {
+      const CallGroup group = CallGroup::of(tape, id);
+      std::vector<Tensor> group_seeds;
+      for (Tensor result : results_of(tape, group)) group_seeds.push_back(result.id() < end ? *cotangents.find(result.id()) : Tensor());
+      const std::vector<Tensor> parts = pull_back_call(tape, group, group_seeds);
+      const Tape::DerivativeOf label(tape, id);
+      for (size_t i = 0; i < parts.size(); ++i)
+        if (depends.of(tape, node, i)) accumulate(*cotangents.find(node.operands[i]), parts[i]);
+      id = group.first;  // the others of the group are done with this one
+      continue;
     }
+
+    const Vjp rule = rules_of(node.op).vjp;
+    if (!rule) fail("grad", name_of(node.op), " has no derivative rule (node ", id, ", ", Tensor(tape, id), ")");
+    const Tape::DerivativeOf label(tape, id);
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (depends.of(tape, node, i)) accumulate(*cotangents.find(node.operands[i]), rule({{tape, id}, node}, i, g));
   }
 
   std::vector<Tensor> result;
-  for (size_t i = 0; i < xs.size(); ++i) {
-    const Tensor x = xs[i];
-    Tensor g = x.id() <= y.id() ? cotangents[static_cast<size_t>(x.id())] : Tensor();
-    if (!g.defined() && options.unused == Unused::error)
-      fail("grad", "y (node ", y.id(), ", ", y, ") does not depend on x number ", i, " (node ", x.id(), ", ", x,
-           "): is it unused, detached or outside of the tape? Ask for zeros or none if that is meant");
-    if (!g.defined() && options.unused == Unused::zeros) g = zeros_like(x);
-    result.push_back(g);
+  for (Tensor x : xs) result.push_back(x.id() < end ? *cotangents.find(x.id()) : Tensor());
+  return result;
+}
+
+// --- forward
+
+std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                 std::span<const Tensor> tangents);
+
+std::vector<Tensor> push_forward_call(Tape& tape, const CallGroup& group, std::vector<Tensor> tangents) {
+  const Node& call = tape[group.first];
+  const std::vector<Tensor> operands = tensors(tape, call.operands);
+  if (group.composite.jvp) {
+    const Tape::DerivativeOf label(tape, group.first);
+    auto answers = group.composite.jvp({operands, results_of(tape, group), tangents});
+    check_answers(group.composite, "jvp", answers, results_of(tape, group));
+    return answers;
+  }
+  if (group.composite.vjp)
+    fail("jvp", "call ", group.composite.name, " states its own vjp but no jvp (node ", group.first, ")");
+  for (size_t i = 0; i < tangents.size(); ++i)
+    if (repeats(call.operands, i)) tangents[i] = {};
+  const NodeId first = tape.size();
+  const std::vector<NodeId> results = append_body(tape, call, call.operands);
+  return push_forward(tape, first, tensors(tape, results), operands, tangents);
+}
+
+std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                 std::span<const Tensor> tangents) {
+  NodeId end = first;
+  for (Tensor y : ys) end = std::max(end, y.id() + 1);
+  Dependence depends(tape, first, end, xs);
+  ByNode<Tensor> tangent(first, end, xs);
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (xs[i].id() < end && tangents[i].defined()) accumulate(*tangent.find(xs[i].id()), tangents[i]);
+
+  for (NodeId id = first; id < end; ++id) {
+    const Node& node = tape[id];
+    Tensor& mine = *tangent.find(id);
+    if (mine.defined() || !depends.of(id)) continue;
+    std::vector<Tensor> t;
+    bool any = false;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const bool moves = depends.of(tape, node, i);
+      t.push_back(moves ? *tangent.find(node.operands[i]) : Tensor());
+      any = any || t.back().defined();
+    }
+    if (!any) continue;
+    if (node.op == Op::call) {
+      const CallGroup group = CallGroup::of(tape, id);
+      const std::vector<Tensor> parts = push_forward_call(tape, group, t);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const NodeId result = group.first + static_cast<NodeId>(i);
+        if (result < end && !tangent.find(result)->defined()) *tangent.find(result) = parts[i];
+      }
+      id = group.first + static_cast<NodeId>(group.count) - 1;
+      continue;
+    }
+    const Jvp rule = rules_of(node.op).jvp;
+    if (!rule) fail("jvp", name_of(node.op), " has no derivative rule (node ", id, ", ", Tensor(tape, id), ")");
+    const Tape::DerivativeOf label(tape, id);
+    mine = rule({{tape, id}, node}, t);
+  }
+
+  std::vector<Tensor> result;
+  for (Tensor y : ys) {
+    const Tensor* found = tangent.find(y.id());
+    result.push_back(found ? *found : Tensor());
   }
   return result;
 }
 
+// --- requests
+
+void check_xs(const char* where, const Tape& tape, std::span<const Tensor> xs) {
+  for (Tensor x : xs) {
+    if (!x.defined()) fail(where, "an x is no tensor");
+    if (&x.tape() != &tape) fail(where, "x is ", x, " on another tape than y: what was recorded outside has no history here");
+    if (!is_float(x.dtype())) fail(where, "x is ", x, ", only floating-point tensors have derivatives");
+  }
+}
+
+void check_y(const char* where, Tensor y) {
+  if (!y.defined()) fail(where, "y is no tensor");
+  if (!is_float(y.dtype())) fail(where, "y is ", y, ", only floating-point tensors have derivatives");
+}
+
+void check_like(const char* where, const char* what, Tensor t, const char* of, Tensor x) {
+  if (&t.tape() != &x.tape()) fail(where, "the ", what, " comes from another tape than ", of);
+  if (t.shape() != x.shape() || t.dtype() != x.dtype()) fail(where, "the ", what, " is ", t, ", ", of, " is ", x);
+}
+
+std::vector<Tensor> answered(const char* where, const std::string& y, std::vector<Tensor> answers, std::span<const Tensor> xs,
+                             Unused unused) {
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (answers[i].defined() || unused == Unused::none) continue;
+    if (unused == Unused::error)
+      fail(where, "y (", y, ") does not depend on x number ", i, " (node ", xs[i].id(), ", ", xs[i],
+           "): is it unused, detached or outside of the tape? Ask for zeros or none if that is meant");
+    answers[i] = zeros_like(xs[i]);
+  }
+  return answers;
+}
+
+std::string named(Tensor y) { return concat("node ", y.id(), ", ", y); }
+
+}  // namespace
+
+std::vector<Tensor> grad(Tensor y, std::span<const Tensor> xs, const GradOptions& options) {
+  check_y("grad", y);
+  Tape& tape = y.tape();
+  check_xs("grad", tape, xs);
+  Tensor cotangent = options.cotangent;
+  if (cotangent.defined()) {
+    check_like("grad", "cotangent", cotangent, "y", y);
+  } else {
+    if (y.size() != 1) fail("grad", "y is ", y, ": expected a scalar, or a cotangent of y's shape");
+    const Tape::DerivativeOf label(tape, y.id());
+    cotangent = ones_like(y);
+  }
+  return answered("grad", named(y), pull_back(tape, 0, {{y, cotangent}}, xs), xs, options.unused);
+}
+
 Tensor grad(Tensor y, Tensor x, const GradOptions& options) { return grad(y, std::span<const Tensor>(&x, 1), options)[0]; }
+
+std::vector<Tensor> vjp(std::span<const Tensor> ys, std::span<const Tensor> cotangents, std::span<const Tensor> xs, Unused unused) {
+  if (ys.empty()) fail("vjp", "expected at least one y");
+  if (ys.size() != cotangents.size()) fail("vjp", ys.size(), " ys have ", cotangents.size(), " cotangents, expected one each");
+  Seeds seeds;
+  for (size_t i = 0; i < ys.size(); ++i) {
+    check_y("vjp", ys[i]);
+    if (!cotangents[i].defined()) continue;
+    check_like("vjp", "cotangent", cotangents[i], "y", ys[i]);
+    seeds.push_back({ys[i], cotangents[i]});
+  }
+  check_xs("vjp", ys[0].tape(), xs);
+  return answered("vjp", concat(ys.size(), " tensors"), pull_back(ys[0].tape(), 0, seeds, xs), xs, unused);
+}
+
+std::pair<Tensor, std::vector<Tensor>> value_and_grad(const ScalarFunction& f, const std::vector<Tensor>& xs) {
+  const Tensor y = f(xs);
+  return {y, grad(y, xs)};
+}
+
+std::vector<Tensor> jvp(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> tangents, Unused unused) {
+  if (ys.empty()) fail("jvp", "expected at least one y");
+  if (xs.size() != tangents.size()) fail("jvp", xs.size(), " xs have ", tangents.size(), " tangents, expected one each");
+  for (Tensor y : ys) check_y("jvp", y);
+  Tape& tape = ys[0].tape();
+  check_xs("jvp", tape, xs);
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (tangents[i].defined()) check_like("jvp", "tangent", tangents[i], "x", xs[i]);
+  std::vector<Tensor> answers = push_forward(tape, 0, ys, xs, tangents);
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (answers[i].defined() || unused == Unused::none) continue;
+    if (unused == Unused::error) fail("jvp", "y number ", i, " (", named(ys[i]), ") depends on none of the xs that have a tangent");
+    answers[i] = zeros_like(ys[i]);
+  }
+  return answers;
+}
+
+Tensor jvp(Tensor y, Tensor x, Tensor tangent, Unused unused) {
+  return jvp(std::span<const Tensor>(&y, 1), std::span<const Tensor>(&x, 1), std::span<const Tensor>(&tangent, 1), unused)[0];
+}
 
 bool depends_on(Tensor y, Tensor x) {
   if (&y.tape() != &x.tape() || x.id() > y.id()) return false;
-  return differentiable_in(y, std::span<const Tensor>(&x, 1))[static_cast<size_t>(y.id())];
+  return Dependence(y.tape(), 0, y.id() + 1, std::span<const Tensor>(&x, 1)).of(y.id());
 }
 
 }  // namespace backbeat

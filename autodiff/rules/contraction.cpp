@@ -17,10 +17,11 @@ Dims free_dims(Tensor x, const Dims& batch, const Dims& contracting) {
 
 // g has the dimensions [batch, free of lhs, free of rhs]. The cotangent of one side contracts g with the other side over the
 // other side's free dimensions, which leaves [batch, own free, own contracting]: a transpose away from the operand.
-Tensor dot_rule(const Call& c, size_t i, Tensor g) {
-  const DotDims& d = *c.attributes<Dot>();
+Tensor dot_rule(const Applied& a, size_t i, Tensor g) {
+  const DotDims& d = *a.attributes<Dot>();
   const bool left = i == 0;
-  const Tensor mine = c.x(i), other = c.x(1 - i);
+  // Products that add up in a wider dtype have a wider cotangent: the other side is widened to it, the result narrowed.
+  const Tensor mine = a.x(i), other = convert(a.x(1 - i), g.dtype());
   const Dims& my_batch = left ? d.lhs_batch : d.rhs_batch;
   const Dims& my_contracting = left ? d.lhs_contracting : d.rhs_contracting;
   const Dims& other_batch = left ? d.rhs_batch : d.lhs_batch;
@@ -55,7 +56,18 @@ Tensor dot_rule(const Call& c, size_t i, Tensor g) {
                              : dot_general(other, g, {other_batch, g_batch, other_free, g_other_free, d.precision});
   Dims permutation = Dims::filled(result.size(), 0);
   for (int64_t k = 0; k < result.size(); ++k) permutation[result[k]] = k;
-  return transpose(product, permutation);
+  return convert(transpose(product, permutation), mine.dtype());
+}
+
+// The derivative of a product of two: with one operand's tangent in its place, and then with the other's.
+Tensor product_tangent(const Applied& a, std::span<const Tensor> t) {
+  Tensor total;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!t[i].defined()) continue;
+    const Tensor part = i == 0 ? a.again({t[0], a.x(1)}) : a.again({a.x(0), t[1]});
+    total = total.defined() ? total + part : part;
+  }
+  return total;
 }
 
 ConvLayout swapped(const ConvLayout& layout) { return {layout.feature, layout.batch, layout.spatial}; }
@@ -81,8 +93,8 @@ Tensor move_groups(Tensor x, int64_t from, int64_t to, int64_t groups) {
 }
 
 // The cotangent of the input: g, dilated by the strides, against the mirrored kernel with its features swapped.
-Tensor input_cotangent(const Call& c, const ConvDims& d, Tensor g) {
-  const Tensor lhs = c.x(0), kernel = c.x(1);
+Tensor input_cotangent(const Applied& a, const ConvDims& d, Tensor g) {
+  const Tensor lhs = a.x(0), kernel = a.x(1);
   const int64_t groups = d.feature_groups > 1 ? d.feature_groups : d.batch_groups;
   ConvDims t{d.out, swapped(d.kernel), d.lhs, d.lhs_dilation, {}, {}, d.strides, d.kernel_dilation, groups, 1, d.precision};
   for (int64_t i = 0; i < d.strides.size(); ++i) {
@@ -99,8 +111,8 @@ Tensor input_cotangent(const Call& c, const ConvDims& d, Tensor g) {
 }
 
 // The cotangent of the kernel: the input with batch and features swapped, against g as the kernel.
-Tensor kernel_cotangent(const Call& c, const ConvDims& d, Tensor g) {
-  const Tensor lhs = c.x(0), kernel = c.x(1);
+Tensor kernel_cotangent(const Applied& a, const ConvDims& d, Tensor g) {
+  const Tensor lhs = a.x(0), kernel = a.x(1);
   ConvDims t{swapped(d.lhs), swapped(d.out), swapped(d.kernel), d.kernel_dilation, d.pad_low, {}, d.lhs_dilation, d.strides,
              1, 1, d.precision};
   if (d.batch_groups > 1) t.feature_groups = d.batch_groups;
@@ -115,12 +127,13 @@ Tensor kernel_cotangent(const Call& c, const ConvDims& d, Tensor g) {
 }
 
 constexpr Row rows[] = {
-    {Op::dot_general, dot_rule},
+    {Op::dot_general, dot_rule, product_tangent},
     {Op::convolution,
-     [](const Call& c, size_t i, Tensor g) {
-       const ConvDims& d = *c.attributes<Conv>();
-       return i == 0 ? input_cotangent(c, d, g) : kernel_cotangent(c, d, g);
-     }},
+     [](const Applied& a, size_t i, Tensor g) {
+       const ConvDims& d = *a.attributes<Conv>();
+       return i == 0 ? input_cotangent(a, d, g) : kernel_cotangent(a, d, g);
+     },
+     product_tangent},
 };
 
 }  // namespace
