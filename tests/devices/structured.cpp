@@ -355,12 +355,12 @@ TEST_CASE("structured: state is updated in place where nobody reads the old one"
 }
 
 TEST_CASE("structured: products") {
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i64, DType::i32, DType::u32}) {
+  for (DType dtype : numbers) {
     const auto in = [&](const Shape& shape, const std::vector<float>& v) { return f32(shape, v).converted(dtype); };
-    const Array x = in({2, 3}, {1, 2, 3, 4, 5, 6});
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {6, 120}));
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, in({3}, {4, 10, 18}));
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0, 1}); }, in({}, {720}));
+    const Array x = in({2, 3}, {1, 2, 3, 2, 1, 5});
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {6, 10}));
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, in({3}, {2, 2, 15}));
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0, 1}); }, in({}, {60}));
     computes({in({2, 0}, {})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {1, 1}));
   }
   Array powers = Array::full(DType::f32, {5000}, 1);  // several blocks of lanes
@@ -370,6 +370,9 @@ TEST_CASE("structured: products") {
            f32({5}, {-1, 1, 1, 1, 1}));
   computes({i32({2}, {INT32_MAX, 3})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); },
            i32({}, {INT32_MAX - 2}));
+  const Array halves = Array::full(DType::bf16, {20}, 1 + 0x1p-7);  // each product alone would round to 1 + k / 2^7
+  computes({halves}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); },
+           Array::full(DType::bf16, {}, std::pow(1 + 0x1p-7, 20)));
 }
 
 TEST_CASE("structured: one replica is alone, barriers are what they hold") {
