@@ -14,6 +14,7 @@
 #include "devices/device.hpp"
 #include "devices/tpu/tpu.hpp"
 #include "engine/ops.hpp"
+#include "engine/passes.hpp"
 
 using namespace backbeat;
 
@@ -248,6 +249,29 @@ TEST_CASE("elementwise: the table misses no primitive") {
     CAPTURE(name_of(op));
     CHECK(std::any_of(std::begin(primitives), std::end(primitives), [&](const Primitive& p) { return p.op == op; }));
   }
+}
+
+TEST_CASE("elementwise: folding constants changes no bit, and leaves reduce_precision alone") {
+  const std::unique_ptr<Device> cpu = make_cpu_device();
+  constexpr int64_t few = 900;
+  for (const Primitive& p : primitives)
+    for (DType dtype : all_dtypes) {
+      if (!admits(p.set, dtype)) continue;
+      CAPTURE(name_of(p.op));
+      CAPTURE(name_of(dtype));
+      const Program program = record("test", [&](Recorder& r) {
+        Tensor x[3];
+        for (uint32_t i = 0; i < 3; ++i) x[i] = constant(r.tape(), values(dtype, few, p.limit, i));
+        r.output("out", p.record(x[0], x[1], x[2]));
+      });
+      const Program folded = optimize(program, {});
+      bool stays = false;
+      for (NodeId id = 0; id < folded.tape.size(); ++id) stays = stays || folded.tape[id].op == p.op;
+      CHECK(stays == (p.op == Op::reduce_precision || (dtype == DType::i64 && p.op != Op::compare && p.op != Op::stop_gradient)));
+      StateStore state;
+      int64_t at = 0;
+      CHECK(distance(cpu->compile(folded)->run({}, state)[0], cpu->compile(program)->run({}, state)[0], 0, at) == 0);
+    }
 }
 
 // The values are those of jax 0.10.2 (lax functions on the CPU backend), where they settle what an operation means.
