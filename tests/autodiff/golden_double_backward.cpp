@@ -2,6 +2,7 @@
 // to record what it gives.
 #include <algorithm>
 #include <numbers>
+#include <set>
 
 #include "tests/autodiff/golden.hpp"
 
@@ -40,12 +41,18 @@ const std::vector<Case>& all_cases() {
   return cases;
 }
 
+std::set<std::string>& compared() {
+  static std::set<std::string> names;
+  return names;
+}
+
 // Every case whose name starts with `prefix`: there must be `count` of them.
 void golden(const std::string& prefix, int count, const std::function<Named(const Case&, const Named&)>& build) {
   int found = 0;
   for (const Case& c : all_cases()) {
     if (c.name.rfind(prefix, 0) != 0) continue;
     ++found;
+    compared().insert(c.name);
     for (DType dtype : {DType::f64, DType::f32}) {
       const Tolerance tolerance = dtype == DType::f64 ? Tolerance{c.relative, c.absolute, 0} : Tolerance{0, 0, 1e-4};
       reproduce(
@@ -441,6 +448,16 @@ TEST_CASE("third order: two steps of a ConvLSTM") {
   });
 }
 
+TEST_CASE("rounding to bf16, and a product of what was rounded") {
+  golden("bf16_round_to_nearest_even", 1, [](const Case&, const Named& in) {
+    return Named{{"y", convert(convert(in.at("x"), DType::bf16), in.at("x").dtype())}};
+  });
+  golden("bf16_matmul_exact_accumulate", 1, [](const Case&, const Named& in) {
+    const auto rounded = [&](const char* name) { return convert(convert(in.at(name), DType::bf16), in.at(name).dtype()); };
+    return Named{{"C", matmul(rounded("A"), rounded("B"))}};
+  });
+}
+
 TEST_CASE("softmax_ce_hessian") {
   golden("softmax_ce_hessian", 1, [](const Case&, const Named& in) {
     Tensor x = in.at("x");
@@ -500,6 +517,11 @@ TEST_CASE("gp_two_towers_equal_one") {
     add("tower1_", slice(in.at("x"), {3, 0}, {6, 3}, {1, 1}));
     return out;
   });
+}
+
+TEST_CASE("no case of the file is left out") {
+  CHECK(all_cases().size() == 40);
+  CHECK(compared().size() == 40);
 }
 
 TEST_SUITE_END();
