@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "devices/tpu/compile.hpp"
+#include "engine/composite.hpp"
 #include "sim/evaluation.hpp"
 
 namespace backbeat {
@@ -13,11 +14,31 @@ namespace {
 
 using namespace tpu;
 
+// As one chip runs it: calls are their bodies, it is replica 0, and there is nobody to exchange anything with.
+Program for_one_chip(const Program& program) {
+  Program flat = inline_calls(program);
+  for (NodeId id = 0; id < flat.tape.size(); ++id) {
+    Node& n = flat.tape.node(id);
+    const auto zeros = [&] {
+      n.op = Op::constant;
+      n.operands.clear();
+      n.attributes = Array::full(n.dtype, n.shape, 0);
+    };
+    if (n.op == Op::replica_id) zeros();
+    if (!is_collective(n.op)) continue;
+    const CollectiveDims& dims = *std::get<std::shared_ptr<const CollectiveDims>>(n.attributes);
+    if (dims.replicas != 1)
+      fail("tpu", program.name, " exchanges between ", dims.replicas, " replicas (", n.op, ", node ", id, "), this chip is one");
+    if (n.op == Op::collective_permute && dims.pairs.empty()) zeros();
+  }
+  return flat;
+}
+
 class TpuExecutable final : public Executable {
  public:
   TpuExecutable(const sim::Chip& chip, const Program& program, const CompileOptions& options, TileSearch& search,
                 int64_t block_budget)
-      : chip_(chip), program_(program), timing_only_(options.timing_only) {
+      : chip_(chip), program_(for_one_chip(program)), timing_only_(options.timing_only) {
     // Blocks keep at least half of VMEM, whatever would like to stay.
     const int64_t reserve = options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes;
     // What cannot fit is refused before the host's tables of its values, which would not fit here either.
