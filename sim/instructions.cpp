@@ -229,7 +229,7 @@ void Recording::array(const Step& step, Ref out, const std::vector<Ref>& operand
                {xlu, work.lane_turns * chip_.xlu.reduce_cycles_per_vreg + work.sublane_turns},
                {vmem_load, work.loads / chip_.vmem.loads_per_cycle},
                {vmem_store, work.stores / chip_.vmem.stores_per_cycle},
-               {scalar, work.addresses * chip_.overhead.address_cycles}};
+               {scalar, work.loop}};
   double longest = 0;
   for (const auto& p : parts) longest = std::max(longest, p.cycles);
   if (longest == 0) return;  // `rows` has done it all

@@ -120,7 +120,7 @@ struct ArrayWork {
   double slots = 0;                          // vector operations
   double lane_turns = 0, sublane_turns = 0;  // registers rotated or reduced along lanes, along sublanes
   double loads = 0, stores = 0;              // registers
-  double addresses = 0;                      // computed by the scalar unit
+  double loop = 0;                           // cycles of the scalar unit, which walks over rows
   double in_sequence = 0;                    // cycles of the longest chain of operations that wait for each other
   Ref landed{};                              // rows that were moved for it
   std::shared_ptr<const host::ArrayOperation> operation{};

@@ -28,7 +28,7 @@ Lowerer::Along Lowerer::along(const Shape& shape, Tiling tiling, int64_t axis) c
 double Lowerer::cycles_of(const sim::ArrayWork& w) const {
   return std::max({w.slots / static_cast<double>(chip_.vpu.alus),
                    w.lane_turns * chip_.xlu.reduce_cycles_per_vreg + w.sublane_turns, w.loads / chip_.vmem.loads_per_cycle,
-                   w.stores / chip_.vmem.stores_per_cycle, w.addresses * chip_.overhead.address_cycles});
+                   w.stores / chip_.vmem.stores_per_cycle, w.loop});
 }
 
 Tiling Lowerer::lay_out(NodeId x, NodeId payer, const std::function<double(Tiling)>& cycles) {
@@ -97,7 +97,7 @@ void Lowerer::add_array(NodeId id, Work work, sim::ArraySpecs spec) {
   };
   const sim::ArrayWork& w = spec.work;
   work.signature = concat(spec.name, ' ', w.slots, ' ', w.lane_turns, ' ', w.sublane_turns, ' ', w.loads, ' ', w.stores, ' ',
-                          w.addresses, ' ', w.in_sequence, ' ', spec.rows.rows, ' ', spec.rows.addresses, ' ', spec.rows.vregs,
+                          w.loop, ' ', w.in_sequence, ' ', spec.rows.rows, ' ', spec.rows.addresses, ' ', spec.rows.vregs,
                           ' ', spec.rows.pieces, ' ', spec.rows.piece_bytes, ' ', spec.rows_from, ' ', spec.adds, ' ',
                           spec.step_addresses, ' ', cycles_of(spec.cut), ' ', spec.pieces, ' ', spec.carried_vregs);
   for (const auto* side : {&spec.inputs, &spec.outputs})

@@ -123,8 +123,8 @@ void Lowerer::lower_scatter(NodeId id) {
     w.stores = whole + moved;
     w.slots = dims.add ? moved * (sim::slots_of(Op::add, n.dtype, chip_) + is_half(n.dtype)) : 0;
     w.lane_turns = s.turned ? moved : 0;
-    w.addresses = rows * static_cast<double>(g.index_map.size());
-    w.in_sequence = dims.add && moved > 0 ? rows * static_cast<double>(2 * chip_.vmem.latency + chip_.vpu.latency) : 0;
+    const double chain = dims.add ? static_cast<double>(2 * chip_.vmem.latency + chip_.vpu.latency) : 0;
+    w.loop = rows * std::max(static_cast<double>(g.index_map.size()) * chip_.overhead.address_cycles, chain);
     return w;
   };
   const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(work_for(t)); });

@@ -14,22 +14,22 @@ namespace {
 
 using namespace tpu;
 
-// As one chip runs it: calls are their bodies, it is replica 0, and there is nobody to exchange anything with.
+// As one chip runs it: calls are their bodies, it is replica 0, and what nobody sends is zero.
 Program for_one_chip(const Program& program) {
   Program flat = inline_calls(program);
   for (NodeId id = 0; id < flat.tape.size(); ++id) {
     Node& n = flat.tape.node(id);
-    const auto zeros = [&] {
-      n.op = Op::constant;
-      n.operands.clear();
-      n.attributes = Array::full(n.dtype, n.shape, 0);
-    };
-    if (n.op == Op::replica_id) zeros();
-    if (!is_collective(n.op)) continue;
-    const CollectiveDims& dims = *std::get<std::shared_ptr<const CollectiveDims>>(n.attributes);
-    if (dims.replicas != 1)
-      fail("tpu", program.name, " exchanges between ", dims.replicas, " replicas (", n.op, ", node ", id, "), this chip is one");
-    if (n.op == Op::collective_permute && dims.pairs.empty()) zeros();
+    bool zero = n.op == Op::replica_id;
+    if (is_collective(n.op)) {
+      const CollectiveDims& dims = *std::get<std::shared_ptr<const CollectiveDims>>(n.attributes);
+      if (dims.replicas != 1)
+        fail(name_of(n.op).data(), "the chip runs with 1 replica, ", program.name, " expects ", dims.replicas);
+      zero = n.op == Op::collective_permute && dims.pairs.empty();
+    }
+    if (!zero) continue;
+    n.op = Op::constant;
+    n.operands.clear();
+    n.attributes = Array::full(n.dtype, n.shape, 0);
   }
   return flat;
 }

@@ -33,7 +33,7 @@ Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip&
   ArrayWork work = spec.work;
   for (double ArrayWork::*amount :
        {&ArrayWork::slots, &ArrayWork::lane_turns, &ArrayWork::sublane_turns, &ArrayWork::loads, &ArrayWork::stores,
-        &ArrayWork::addresses, &ArrayWork::in_sequence})
+        &ArrayWork::loop, &ArrayWork::in_sequence})
     work.*amount = (work.*amount + (steps > 1 ? spec.cut.*amount : 0)) * share;
   if (steps > spec.pieces && spec.carried_vregs > 0) {
     k.scratch("carried", {spec.inputs[0].dtype, {spec.carried_vregs, sublanes, lanes}});

@@ -291,9 +291,10 @@ TEST_CASE("tpu: more taps, rows or elements never cost less") {
       {"windows", pool, {4, 9, 16, 40}, {1, 2, 3, 5}},
       {"gather", rows, {8, 100, 5000}, {1, 8, 100, 3000}},
       {"scatter", adds, {8, 100, 5000}, {1, 8, 100, 3000}},
-      {"sort", sorted, {1, 8, 100}, {2, 8, 60, 1000}},
-      {"cumsum", scanned, {1, 8, 100}, {2, 8, 60, 1000}},
-      {"argmax", extremes, {1, 8, 100}, {2, 8, 60, 1000}},
+      // From two rows on: one alone is a line, which has a layout of its own.
+      {"sort", sorted, {2, 8, 100}, {2, 8, 60, 1000}},
+      {"cumsum", scanned, {2, 8, 100}, {2, 8, 60, 1000}},
+      {"argmax", extremes, {2, 8, 100}, {2, 8, 60, 1000}},
   };
   for (const char* chip : {"edu-8x8", "tpu-v3"})
     for (const Family& f : families)
@@ -354,7 +355,7 @@ TEST_CASE("tpu: an update takes the place of what nothing else reads") {
   // The values: the old state is read, the new one kept.
   const Program program = record("cache", [](Recorder& r) {
     const Tensor x = r.state("cache", f32, {4, 2});
-    const Tensor y = dynamic_update_slice(x, r.input("u", f32, {1, 2}), r.input("i", i32, {2}));
+    const Tensor i = r.input("i", i32, {2}), u = r.input("u", f32, {1, 2}), y = dynamic_update_slice(x, u, i);
     r.update("cache", y);
     r.output("sum", sum(y));
   });
@@ -363,7 +364,7 @@ TEST_CASE("tpu: an update takes the place of what nothing else reads") {
   StateStore state;
   state.set("cache", Array::full(f32, {4, 2}, 1));
   for (int32_t row : {1, 3}) {
-    const Array got = executable->run(std::vector<Array>{Array::from<float>({1, 2}, {5, 6}), Array::from<int32_t>({2}, {row, 0})}, state)[0];
+    const Array got = executable->run(std::vector<Array>{Array::from<int32_t>({2}, {row, 0}), Array::from<float>({1, 2}, {5, 6})}, state)[0];
     CHECK(got.at(0) == (row == 1 ? 17 : 26));
   }
   CHECK(state.at("cache").at(2) == 5);
