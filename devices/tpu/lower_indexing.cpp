@@ -144,7 +144,9 @@ void Lowerer::lower_scatter(NodeId id) {
   define(id, tiling);
   const int64_t registers = std::max<int64_t>(1, out_.tensors[at(tensor_of(id))].vregs);
   if (dims.add) out_.flops_padded[at(id)] = static_cast<int64_t>(rows) * s.vregs * chip_.vpu.sublanes * chip_.vpu.lanes;
-  add_places(work, registers);
+  for (int64_t passes : {1, 4, 16}) work.tiles.push_back({.m = 1, .n = passes});
+  for (int64_t steps : {4, 16, 64, 256, 1024, 2048, 4096, 16384, 65536})
+    if (steps <= registers) work.tiles.push_back({.m = steps, .n = 1, .swap_order = true});
   add_array(id, std::move(work), std::move(spec));
 }
 

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "devices/tpu/compile.hpp"
-#include "engine/composite.hpp"
 #include "sim/evaluation.hpp"
 
 namespace backbeat {
@@ -14,19 +13,14 @@ namespace {
 
 using namespace tpu;
 
-// As one chip runs it: calls are their bodies, it is replica 0, and what nobody sends is zero.
+// As one chip runs it: it is replica 0, and what nobody sends is zero.
 Program for_one_chip(const Program& program) {
-  Program flat = inline_calls(program);
+  Program flat = flattened(program, "the chip");
   for (NodeId id = 0; id < flat.tape.size(); ++id) {
     Node& n = flat.tape.node(id);
-    bool zero = n.op == Op::replica_id;
-    if (is_collective(n.op)) {
-      const CollectiveDims& dims = *std::get<std::shared_ptr<const CollectiveDims>>(n.attributes);
-      if (dims.replicas != 1)
-        fail(name_of(n.op).data(), "the chip runs with 1 replica, ", program.name, " expects ", dims.replicas);
-      zero = n.op == Op::collective_permute && dims.pairs.empty();
-    }
-    if (!zero) continue;
+    const bool unsent =
+        n.op == Op::collective_permute && std::get<std::shared_ptr<const CollectiveDims>>(n.attributes)->pairs.empty();
+    if (n.op != Op::replica_id && !unsent) continue;
     n.op = Op::constant;
     n.operands.clear();
     n.attributes = Array::full(n.dtype, n.shape, 0);

@@ -34,7 +34,8 @@ void cumsum(DenseArray x, const CumulativeDims& dims, void* out);
 int64_t window_scratch(Op op, const Shape& x, DType result, const WindowDims& dims);
 void reduce_window(DenseArray x, const WindowDims& dims, const Shape& shape, void* out, void* scratch);
 void select_and_scatter(DenseArray x, DenseArray source, const WindowDims& dims, void* out, void* scratch);
-void select_and_gather(DenseArray x, DenseArray source, const WindowDims& dims, const Shape& shape, void* out, void* scratch);
+void select_and_gather(DenseArray x, DenseArray source, const WindowDims& dims, const Shape& shape, void* out,
+                       void* scratch);
 
 // --- arithmetic
 
@@ -51,10 +52,10 @@ T plus(T a, T b) {  // integers wrap
     return a + b;
 }
 
-template <class T>
-constexpr T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
-template <class T>
-constexpr T highest = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+template <class T, class Limits = std::numeric_limits<T>>
+constexpr T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::min();
+template <class T, class Limits = std::numeric_limits<T>>
+constexpr T highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
 
 // Whether x is the extreme rather than the one before it: NaN counts as one, and of equals the first stays.
 template <Reduction kind, class T>

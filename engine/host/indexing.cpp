@@ -207,7 +207,7 @@ namespace {
 int64_t shared_dimension(const GatherDims& dims) {
   int64_t best = -1;
   for (int64_t i = 0; i < dims.slice_sizes.size(); ++i)
-    if (!dims.index_map.contains(i) && dims.slice_sizes[i] > 1 && (best < 0 || dims.slice_sizes[i] > dims.slice_sizes[best])) best = i;
+    if (!dims.index_map.contains(i) && dims.slice_sizes[i] > (best < 0 ? 1 : dims.slice_sizes[best])) best = i;
   return best;
 }
 
@@ -227,9 +227,10 @@ void over_slices(const Shape& x, DenseArray indices, DenseArray updates, const G
       from = first * slices.slice_strides[d], to = first * slices.x_strides[d];
     }
     const Box box(sizes, slices.slice_strides, slices.x_strides);
+    const T* update = static_cast<const T*>(updates.data) + from;
     for (int64_t n = 0; n < slices.count(); ++n)
       if (const int64_t place = slices.in_x(n); place >= 0)
-        over_runs(box, 0, 0, box.outer().size, static_cast<const T*>(updates.data) + slices.beside(n) + from, target + place + to, run);
+        over_runs(box, 0, 0, box.outer().size, update + slices.beside(n), target + place + to, run);
   }
 }
 

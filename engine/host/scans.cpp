@@ -88,6 +88,7 @@ void sort(DenseArray keys, DenseArray values, int64_t axis, void* out, void* scr
   const Lines lines(keys.shape, axis);
   const int64_t workers = workers_for(lines), slot = slot_bytes(keys.dtype, lines.length);
   if (lines.count() * lines.length == 0) return;
+  const bool packed = fits_a_word(keys.dtype, lines.length);
   const int threads = threads_for(lines.count() * lines.length * 64);
   visit_number(keys.dtype, [&]<class Key>() {
     visit_width(values.dtype, [&]<class Value>() {
@@ -100,7 +101,7 @@ void sort(DenseArray keys, DenseArray values, int64_t axis, void* out, void* scr
           const Key* k = static_cast<const Key*>(keys.data) + offset;
           const Value* v = static_cast<const Value*>(values.data) + offset;
           Value* o = static_cast<Value*>(out) + offset;
-          if (fits_a_word(keys.dtype, lines.length)) sort_line(k, v, o, lines.length, lines.after, static_cast<uint64_t*>(mine));
+          if (packed) sort_line(k, v, o, lines.length, lines.after, static_cast<uint64_t*>(mine));
           else sort_line(k, v, o, lines.length, lines.after, static_cast<Wide*>(mine));
         }
       }
@@ -149,7 +150,7 @@ void cumsum(DenseArray x, const CumulativeDims& dims, void* out) {
   const int64_t step = dims.reverse ? -lines.after : lines.after;
   visit_number(x.dtype, [&]<class T>() {
     over_strips(lines, [&](int64_t before, int64_t first, int64_t n) {
-      const int64_t start = before * lines.length * lines.after + (dims.reverse ? (lines.length - 1) * lines.after : 0) + first;
+      const int64_t line = before * lines.length + (dims.reverse ? lines.length - 1 : 0), start = line * lines.after + first;
       const T* in = static_cast<const T*>(x.data) + start;
       T* to = static_cast<T*>(out) + start;
       Sum<T> sum[strip];

@@ -67,7 +67,10 @@ class Windows {
   template <class Body>
   void over_taps(int64_t row, Body&& body) const {
     int64_t at[Dims::max_rank];
-    for (int i = rank_ - 2; i >= 0; --i) at[i] = row % axes_[i].windows * axes_[i].step - axes_[i].pad_low, row /= axes_[i].windows;
+    for (int i = rank_ - 2; i >= 0; --i) {
+      at[i] = row % axes_[i].windows * axes_[i].step - axes_[i].pad_low;
+      row /= axes_[i].windows;
+    }
     tap(0, at, 0, body);
   }
 
@@ -95,7 +98,7 @@ class Windows {
   int64_t rows_ = 1, taps_ = 1, pieces_ = 1;
 };
 
-// run(window - start, element, count, step, pace) for the part of each tap that lies in the strip [start, start + n).
+// run(window - start, part) for the part of each tap that lies in the strip [start, start + n), which begins at `window`.
 template <class Run>
 void over_strip(const Tap* table, int64_t taps, int64_t start, int64_t n, Run&& run) {
   for (int64_t t = 0; t < taps; ++t) {
@@ -105,7 +108,8 @@ void over_strip(const Tap* table, int64_t taps, int64_t start, int64_t n, Run&& 
       return distance <= 0 ? 0 : std::min(tap.count, tap.step == 1 ? distance : (distance + tap.step - 1) / tap.step);
     };
     const int64_t skip = before(start), count = before(start + n) - skip;
-    if (count > 0) run(tap.first + skip * tap.step - start, tap.at + skip * tap.pace, count, tap.step, tap.pace);
+    const int64_t first = tap.first + skip * tap.step;
+    if (count > 0) run(first - start, Tap{first, tap.step, tap.at + skip * tap.pace, tap.pace, count});
   }
 }
 
@@ -140,7 +144,9 @@ void take(Sum<T>* sums, int64_t step, const T* in, int64_t pace, int64_t count) 
 
 template <class T, Reduction kind>
 void reduce_rows(const Windows& windows, const Tap* table, const T* x, T* out) {
-  constexpr Sum<T> identity = kind == Reduction::sum ? Sum<T>(0) : kind == Reduction::max ? lowest<Sum<T>> : highest<Sum<T>>;
+  constexpr Sum<T> identity = kind == Reduction::sum   ? Sum<T>(0)
+                              : kind == Reduction::max ? lowest<Sum<T>>
+                                                       : highest<Sum<T>>;
   const int64_t length = windows.row_length(), strips = (length + strip - 1) / strip, items = windows.rows() * strips;
   const int threads = threads_for(windows.work());
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
@@ -149,8 +155,8 @@ void reduce_rows(const Windows& windows, const Tap* table, const T* x, T* out) {
     Sum<T> sums[strip];
     std::fill_n(sums, n, identity);
     windows.over_taps(row, [&](int64_t offset) {
-      over_strip(table, windows.last_taps(), start, n, [&](int64_t window, int64_t element, int64_t count, int64_t step, int64_t pace) {
-        take<T, kind>(sums + window, step, x + offset + element, pace, count);
+      over_strip(table, windows.last_taps(), start, n, [&](int64_t window, const Tap& part) {
+        take<T, kind>(sums + window, part.step, x + offset + part.at, part.pace, part.count);
       });
     });
     T* to = out + row * length + start;
@@ -162,17 +168,20 @@ void reduce_rows(const Windows& windows, const Tap* table, const T* x, T* out) {
 
 // Where each window of a row's strip has its extreme in x; -1 for a window of padding alone.
 template <class T, Reduction kind>
-void select_strip(const Windows& windows, const Tap* table, const T* x, int64_t row, int64_t start, int64_t n, int32_t* places) {
+void select_strip(const Windows& windows, const Tap* table, const void* data, int64_t row, int64_t start, int64_t n,
+                  int32_t* places) {
   using Value = Sum<T>;
+  const T* x = static_cast<const T*>(data);
   Value best[strip];
   std::fill_n(best, n, Value(0));
   std::fill_n(places, n, -1);
   windows.over_taps(row, [&](int64_t offset) {
-    over_strip(table, windows.last_taps(), start, n, [&](int64_t window, int64_t element, int64_t count, int64_t step, int64_t pace) {
-      const T* in = x + offset + element;
+    over_strip(table, windows.last_taps(), start, n, [&](int64_t window, const Tap& part) {
+      const T* in = x + offset + part.at;
       Value* b = best + window;
       int32_t* p = places + window;
-      over_line(count, step, pace, [&, first = static_cast<int32_t>(offset + element)](int64_t i, auto s, auto each) {
+      const auto first = static_cast<int32_t>(offset + part.at);
+      over_line(part.count, part.step, part.pace, [&](int64_t i, auto s, auto each) {
         const Value v = static_cast<Value>(in[i * each]), old = b[i * s];
         const int32_t place = p[i * s];
         const bool more = (place < 0) | is_more<kind>(v, old);
@@ -188,13 +197,7 @@ using Select = void (*)(const Windows&, const Tap*, const void*, int64_t, int64_
 Select selector(DType dtype, Reduction kind) {
   Select select = nullptr;
   visit_number(dtype, [&]<class T>() {
-    select = kind == Reduction::max
-                 ? +[](const Windows& w, const Tap* t, const void* x, int64_t row, int64_t start, int64_t n, int32_t* places) {
-                     select_strip<T, Reduction::max>(w, t, static_cast<const T*>(x), row, start, n, places);
-                   }
-                 : +[](const Windows& w, const Tap* t, const void* x, int64_t row, int64_t start, int64_t n, int32_t* places) {
-                     select_strip<T, Reduction::min>(w, t, static_cast<const T*>(x), row, start, n, places);
-                   };
+    select = kind == Reduction::max ? select_strip<T, Reduction::max> : select_strip<T, Reduction::min>;
   });
   return select;
 }
@@ -204,10 +207,10 @@ template <class Use>
 void over_selected(const Windows& windows, DenseArray x, const WindowDims& dims, Tap* table, Use&& use) {
   windows.fill(table);
   const Select select = selector(x.dtype, dims.kind);
-  const int64_t length = windows.row_length(), each = windows.pieces() > 0 ? windows.rows() / windows.pieces() : 0;
+  const int64_t length = windows.row_length(), pieces = windows.pieces(), each = pieces > 0 ? windows.rows() / pieces : 0;
   const int threads = threads_for(windows.work() * 4);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-  for (int64_t piece = 0; piece < windows.pieces(); ++piece)
+  for (int64_t piece = 0; piece < pieces; ++piece)
     for (int64_t row = piece * each; row < (piece + 1) * each; ++row)
       for (int64_t start = 0; start < length; start += strip) {
         int32_t places[strip];
@@ -266,7 +269,8 @@ void select_and_scatter(DenseArray x, DenseArray source, const WindowDims& dims,
   });
 }
 
-void select_and_gather(DenseArray x, DenseArray source, const WindowDims& dims, const Shape& shape, void* out, void* scratch) {
+void select_and_gather(DenseArray x, DenseArray source, const WindowDims& dims, const Shape& shape, void* out,
+                       void* scratch) {
   if (element_count(shape) == 0) return;
   const Windows windows(x.shape, dims);
   visit_width(source.dtype, [&]<class T>() {

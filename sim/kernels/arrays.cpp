@@ -8,15 +8,17 @@ namespace backbeat::sim {
 
 Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip& chip) {
   const int64_t sublanes = chip.vpu.sublanes, lanes = chip.vpu.lanes, steps = block.steps;
-  const auto cut = [=](int64_t vregs) { return (vregs + steps - 1) / steps; };
   Kernel k(spec.name, {block.passes, steps});
   const auto ref = [&](const std::string& name, RefSpec::Role role, const ArraySpecs::Operand& o, ArraySpecs::Place place) {
     const ArraySpec array{o.dtype, {o.vregs, sublanes, lanes}};
     if (place == ArraySpecs::stays) return k.staying(name, role, array);
-    const int64_t part = place == ArraySpecs::whole ? o.vregs : cut(o.vregs);
+    // Rows that are added come pass by pass, all else step by step.
+    const int axis = place == ArraySpecs::whole && spec.adds ? 0 : 1;
+    const int64_t length = axis == 0 ? block.passes : steps;
+    const int64_t part = place == ArraySpecs::whole && axis == 1 ? o.vregs : (o.vregs + length - 1) / length;
     const int64_t blocks = (o.vregs + part - 1) / part;
     // What has fewer registers than the grid has steps keeps its block for several of them.
-    const IndexMap map = [=](const Dims& grid) { return Dims{grid[1] * blocks / steps}; };
+    const IndexMap map = [=](const Dims& grid) { return Dims{grid[axis] * blocks / length}; };
     const Dims shape{part, sublanes, lanes};
     return role == RefSpec::output ? k.out(name, array, shape, map) : k.in(name, array, shape, map);
   };

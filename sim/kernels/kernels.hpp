@@ -95,7 +95,7 @@ struct ArraySpecs {
   int64_t carried_vregs = 0;
 };
 struct ArrayBlock {
-  int64_t steps = 1, passes = 1;  // passes: how often everything goes through VMEM
+  int64_t steps = 1, passes = 1;  // passes: how often everything goes through VMEM; or in how many parts rows are added
   bool rows_stay = false;         // the operand whose rows are moved stays where it is
 };
 Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip& chip);
