@@ -85,7 +85,9 @@ void Lowerer::lower_gather(NodeId id) {
   };
   const Tiling tiling = lay_out(x, id, [&](Tiling t) {
     const Slice s = slice_of(shape, n.dtype, t, sizes, computed, chip_);
-    return cycles_of(work_for(t)) + rows * s.row.vregs / chip_.vmem.loads_per_cycle;
+    const Tiling result = one ? t : tiling_of_slices(*g, shape, t, n.shape, chip_);
+    return cycles_of(work_for(t)) + rows * s.row.vregs / chip_.vmem.loads_per_cycle +
+           static_cast<double>(bytes(n.shape, n.dtype, result, chip_)) / chip_.hbm_bytes_per_cycle();
   });
   const Slice s = slice_of(shape, n.dtype, tiling, sizes, computed, chip_);
   sim::ArraySpecs spec;
@@ -127,13 +129,17 @@ void Lowerer::lower_scatter(NodeId id) {
     w.loop = rows * std::max(static_cast<double>(g.index_map.size()) * chip_.overhead.address_cycles, chain);
     return w;
   };
-  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(work_for(t)); });
+  const Shape& rows_shape = node(updates).shape;
+  const Tiling tiling = lay_out(x, id, [&](Tiling t) {
+    const Tiling lies = tiling_of_slices(g, n.shape, t, rows_shape, chip_);
+    return cycles_of(work_for(t)) + static_cast<double>(bytes(rows_shape, n.dtype, lies, chip_)) / chip_.hbm_bytes_per_cycle();
+  });
   const Slice s = slice_of(n.shape, n.dtype, tiling, g.slice_sizes, g.index_map, chip_);
   sim::ArraySpecs spec;
   Work work = start_array(id, spec);
   spec.operands.push_back(read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::along));
   spec.operands.push_back(read(work, spec, indices, tensor_of(indices), sim::ArraySpecs::whole));
-  const Tiling lies = tiling_of_slices(g, n.shape, tiling, node(updates).shape, chip_);
+  const Tiling lies = tiling_of_slices(g, n.shape, tiling, rows_shape, chip_);
   spec.operands.push_back(read(work, spec, updates, tensor_as(updates, lies, id), sim::ArraySpecs::whole));
   spec.work = work_for(tiling);
   spec.rows_from = spec.operands[2];
