@@ -242,6 +242,7 @@ int32_t Lowerer::copy_on_host(NodeId id, const HostValue& value) {
   const DType dtype = node(id).dtype;
   const sim::Layout from = value.layout;
   const int32_t buffer = new_buffer(id, element_count(from.shape) * size_of(dtype));
+  if (element_count(from.shape) == 0) return buffer;
   Work copy;
   copy.name = "host copy";
   copy.host_buffers = {value.buffer, buffer};
