@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/host/elementwise.hpp"
 #include "engine/host/reduce.hpp"
 #include "engine/philox.hpp"
 
@@ -147,7 +148,7 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 int64_t scratch_bytes(const ReducePlan& plan) {
   int64_t bytes = plan.direct ? 0 : aligned(plan.elements * size_of(plan.dtype));
-  const int64_t element = plan.dtype == DType::bf16 ? 4 : size_of(plan.dtype);
+  const int64_t element = is_half(plan.dtype) ? 4 : size_of(plan.dtype);
   for (const ReducePlan::Stage& s : plan.stages) bytes += aligned(s.outer * s.inner * element);
   return bytes;
 }
@@ -165,11 +166,11 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
     std::memcpy(out, from, static_cast<size_t>(plan.elements * element));
     return;
   }
-  DType dtype = plan.dtype;  // a bf16 sum is carried in f32 from stage to stage
+  DType dtype = plan.dtype;  // a sum of halves is carried in f32 from stage to stage
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const ReducePlan::Stage& s = plan.stages[i];
     const bool last = i + 1 == plan.stages.size();
-    const bool carried = plan.dtype == DType::bf16 && plan.stages.size() > 1;
+    const bool carried = is_half(plan.dtype) && plan.stages.size() > 1;
     const DType out_dtype = carried ? DType::f32 : dtype;
     void* to = out;
     if (!last || carried) {
@@ -186,9 +187,7 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
             static_cast<std::byte*>(to) + o * s.inner * size_of(out_dtype));
     }
     if (last && carried) {
-      const float* values = static_cast<const float*>(to);
-      bf16* rounded = static_cast<bf16*>(out);
-      for (int64_t j = 0; j < s.outer * s.inner; ++j) rounded[j] = bf16(values[j]);
+      host::narrow(plan.dtype, static_cast<const float*>(to), out, s.outer * s.inner);
     }
     from = to;
     dtype = out_dtype;
@@ -276,10 +275,10 @@ void fill_iota(DType dtype, const Shape& shape, int64_t axis, void* out) {
     T* values = static_cast<T*>(out);
     for (int64_t i = 0, n = element_count(shape); i < n; ++i) {
       const int64_t v = i / step % shape[axis];
-      if constexpr (std::is_same_v<T, bf16>)
-        values[i] = bf16(static_cast<float>(v));
+      if constexpr (is_half(dtype_of<T>()))
+        values[i] = T(static_cast<double>(v));
       else
-        values[i] = static_cast<T>(static_cast<double>(v));
+        values[i] = static_cast<T>(v);
     }
   });
 }

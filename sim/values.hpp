@@ -43,6 +43,7 @@ struct ProductPlan {
   int64_t pass = -1;         // this pass alone; -1: all
   DType a_dtype = DType::f32, b_dtype = DType::f32, c_dtype = DType::f32;
 };
+// `dtype` is the operands'.
 ProductPlan plan_product(const DotDims& dims, const Layout& a, const Layout& b, const Shape& out, DType dtype,
                          int64_t array_rows);
 // `scratch` holds scratch_bytes(plan).
@@ -60,7 +61,7 @@ struct ConvolutionPlan {
   bool rounded = false;  // bordered holds f32 values that are rounded to bf16 already, once and not at every tap
   std::vector<ProductPlan> products;  // a = bordered lhs, b = kernel, c = output
   bool overwrites_all = true;         // false: some outputs have no taps and are zero
-  int64_t output_elements = 0;
+  int64_t output_elements = 0, kernel_extent = 0;  // kernel_extent: elements from its base to its last one
 };
 // Taps of one output phase, per spatial dimension: kernel index and offset into the (undilated, unpadded) lhs.
 struct Taps {
