@@ -133,6 +133,7 @@ int32_t Lowerer::tensor_as(NodeId id, Tiling wanted, NodeId payer) {
 
 // A kernel that rearranges registers. The host, whose arrays are row-major, has nothing to do.
 int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, NodeId payer) {
+  if (out_.tensors[at(tensor)].vregs == 0) return tensor;
   const std::string key = concat(tensor, shape, to.sublane, ',', to.lane);
   if (auto found = turned_.find(key); found != turned_.end()) return found->second;
   const DType dtype = out_.tensors[at(tensor)].dtype;
