@@ -136,7 +136,7 @@ void Lowerer::lower_cumsum(NodeId id) {
   spec.operands = {read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::along)};
   spec.work = count(tiling);
   spec.pieces = spec.inputs[0].vregs / along(n.shape, tiling, axis).registers;
-  spec.carried_vregs = std::max<int64_t>(1, spec.pieces);
+  spec.carried_vregs = 1;
   define(id, tiling);
   out_.flops_padded[at(id)] = out_.tensors[at(tensor_of(id))].vregs * chip_.vpu.sublanes * chip_.vpu.lanes;
   add_array(id, std::move(work), std::move(spec));

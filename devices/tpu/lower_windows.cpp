@@ -82,15 +82,16 @@ void Lowerer::lower_window(NodeId id) {
     spec.operands.push_back(read(work, spec, source, line ? tensor_of(source) : tensor_as(source, tiling, id), sim::ArraySpecs::along));
   }
   spec.work = window_work(id, tiling);
-  // Rows that the windows of a later block still need stay: as few as one of the dimensions allows.
+  // Pieces are walked one after the other. Where one is cut, the rows that later windows still need stay: as few as one
+  // of the dimensions allows.
+  for (int64_t d = 0; d < shape.size(); ++d)
+    if (w.window[d] == 1) spec.pieces *= along(shape, tiling, d).registers;
+  const int64_t piece = ceil_div(spec.inputs[0].vregs, spec.pieces);
   for (int64_t d = 0; d < shape.size(); ++d) {
-    const int64_t registers = std::max<int64_t>(1, along(shape, tiling, d).registers), all = spec.inputs[0].vregs;
-    if (w.window[d] == 1) {
-      spec.pieces *= registers;
-      continue;
-    }
+    if (w.window[d] == 1) continue;
+    const int64_t registers = along(shape, tiling, d).registers;
     const int64_t reach = std::min(registers, ceil_div((w.window[d] - 1) * w.window_dilation[d], w.base_dilation[d]));
-    const int64_t rows = ceil_div(all, registers) * reach;
+    const int64_t rows = ceil_div(piece, registers) * reach;
     spec.carried_vregs = spec.carried_vregs == 0 ? rows : std::min(spec.carried_vregs, rows);
   }
   define(id, tiling.lane < 0 ? smallest(n.shape, chip_) : tiling);

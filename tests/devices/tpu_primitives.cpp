@@ -329,6 +329,7 @@ TEST_CASE("tpu: what does not fit VMEM goes through it in parts") {
     const Tensor x = r.input("x", f32, {8, 112, 112, 16});
     r.output("y", reduce_window(x, pool));
     r.output("z", select_and_scatter(x, r.input("s", f32, {8, 56, 56, 16}), pool));
+    r.output("one", reduce_window(r.input("wide", f32, {1, 400, 400, 8}), pool));  // one image, larger than VMEM
   });
   // Part by part takes longer than what fits would: a sort goes through main memory several times.
   const auto traffic = [](int64_t n) {
