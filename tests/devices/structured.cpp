@@ -339,15 +339,21 @@ TEST_CASE("structured: state is updated in place where nobody reads the old one"
     const GatherDims dims{{1}, {0}, {0}, {1, 2}, Bounds::clip};
     r.update("other", scatter(other, rows, broadcast_to(row, {2, 2}), {dims, true}));
     r.output("before", reduce_sum(other, {0}));
+    // What is read as the updates too must not change on the way.
+    const Tensor ring = r.state("ring", DType::f32, {4}), next = r.input("next", DType::i32, {4, 1});
+    r.update("ring", scatter(ring, next, ring, {{{}, {0}, {0}, {1}, Bounds::clip}, false}));
   });
   for (const test::NamedDevice& device : test::all_devices()) {
     INFO(device.name);
     StateStore store;
     store.set("cache", Array::zeros(DType::f32, {4, 2})), store.set("other", Array::full(DType::f32, {4, 2}, 1));
+    store.set("ring", f32({4}, {1, 2, 3, 4}));
     const auto executable = device.make()->compile(p);
     Array before;
     for (int32_t step = 0; step < 2; ++step)
-      before = executable->run(std::vector{f32({1, 2}, {5, 6}), i32({2}, {step + 1, 0}), i32({2, 1}, {3, 3})}, store)[0];
+      before = executable->run(std::vector{f32({1, 2}, {5, 6}), i32({2}, {step + 1, 0}), i32({2, 1}, {3, 3}),
+                                           i32({4, 1}, {1, 2, 3, 0})}, store)[0];
+    CHECK(same(store.at("ring"), f32({4}, {3, 4, 1, 2})));
     CHECK(same(store.at("cache"), f32({4, 2}, {0, 0, 5, 6, 5, 6, 0, 0})));
     CHECK(same(store.at("other"), f32({4, 2}, {1, 1, 1, 1, 1, 1, 21, 25})));
     CHECK(same(before, f32({2}, {14, 16})));
