@@ -1,5 +1,5 @@
-// What the operations of host::ArrayOperation share, and those along one axis: cumsum, argmax, sort. Slots, rotations and
-// registers are counted for the whole array, from its layout; docs/model.md lists the formulas.
+// What the operations of host::ArrayOperation share, and those along one axis: cumsum, argmax, sort. Slots, rotations
+// and registers are counted for the whole array, from its layout; docs/model.md lists the formulas.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,8 @@ double words_of(DType dtype) { return std::max(1.0, static_cast<double>(size_of(
 Lowerer::Along Lowerer::along(const Shape& shape, Tiling tiling, int64_t axis) const {
   const int64_t n = std::max<int64_t>(1, shape[axis]), lanes = chip_.vpu.lanes, sublanes = chip_.vpu.sublanes;
   if (n == 1) return {};
-  if (is_line(shape) || tiling.lane < 0) return {ceil_div(n, sublanes * lanes), true, n > lanes};  // fills whole registers
+  if (is_line(shape) || tiling.lane < 0)
+    return {ceil_div(n, sublanes * lanes), true, n > lanes};  // fills whole registers
   if (axis == tiling.lane) return {ceil_div(n, lanes), true, false};
   if (axis == tiling.sublane) return {ceil_div(n, sublanes), false, true};
   return {n, false, false};
@@ -27,8 +28,8 @@ Lowerer::Along Lowerer::along(const Shape& shape, Tiling tiling, int64_t axis) c
 
 double Lowerer::cycles_of(const sim::ArrayWork& w) const {
   return std::max({w.slots / static_cast<double>(chip_.vpu.alus),
-                   w.lane_turns * chip_.xlu.reduce_cycles_per_vreg + w.sublane_turns, w.loads / chip_.vmem.loads_per_cycle,
-                   w.stores / chip_.vmem.stores_per_cycle, w.loop});
+                   w.lane_turns * chip_.xlu.reduce_cycles_per_vreg + w.sublane_turns,
+                   w.loads / chip_.vmem.loads_per_cycle, w.stores / chip_.vmem.stores_per_cycle, w.loop});
 }
 
 Tiling Lowerer::lay_out(NodeId x, NodeId payer, const std::function<double(Tiling)>& cycles) {
@@ -50,7 +51,8 @@ Tiling Lowerer::lay_out(NodeId x, NodeId payer, const std::function<double(Tilin
   const Tensor& tensor = out_.tensors[at(tensor_of(x))];
   const bool fresh = !tensor.laid_out && tensor.node == same_value(x);
   const Tiling now = tiling_of(x);
-  const double turning = static_cast<double>(std::max(tensor.vregs, vregs(shape, best, chip_))) * chip_.xlu.transpose_cycles_per_vreg;
+  const double turning =
+      static_cast<double>(std::max(tensor.vregs, vregs(shape, best, chip_))) * chip_.xlu.transpose_cycles_per_vreg;
   if (!fresh && total(now) <= least + turning) best = now;
   return tensor_as(x, best, payer), best;
 }
@@ -59,7 +61,8 @@ int Lowerer::read(Work& work, sim::ArraySpecs& spec, NodeId id, int32_t tensor, 
   out_.tensors[at(tensor)].laid_out = true;
   const int32_t buffer = row_major(id);
   for (size_t i = 0; i < work.reads.size(); ++i)
-    if (work.reads[i] == tensor && work.host_buffers[i] == buffer && spec.inputs[i].place == place) return static_cast<int>(i);
+    if (work.reads[i] == tensor && work.host_buffers[i] == buffer && spec.inputs[i].place == place)
+      return static_cast<int>(i);
   work.reads.push_back(tensor);
   work.host_buffers.push_back(buffer);
   spec.inputs.push_back({node(id).dtype, std::max<int64_t>(1, out_.tensors[at(tensor)].vregs), place});
@@ -93,13 +96,15 @@ void Lowerer::add_array(NodeId id, Work work, sim::ArraySpecs spec) {
     spec.work.operation = operation;
   }
   work.build = [spec, this_chip = chip_](const Tile& t) {
-    return sim::array_kernel(spec, {.steps = t.m, .passes = std::max<int64_t>(1, t.n), .rows_stay = t.swap_order}, this_chip);
+    return sim::array_kernel(spec, {.steps = t.m, .passes = std::max<int64_t>(1, t.n), .rows_stay = t.swap_order},
+                             this_chip);
   };
   const sim::ArrayWork& w = spec.work;
-  work.signature = concat(spec.name, ' ', w.slots, ' ', w.lane_turns, ' ', w.sublane_turns, ' ', w.loads, ' ', w.stores, ' ',
-                          w.loop, ' ', w.in_sequence, ' ', spec.rows.rows, ' ', spec.rows.addresses, ' ', spec.rows.vregs,
-                          ' ', spec.rows.pieces, ' ', spec.rows.piece_bytes, ' ', spec.rows_from, ' ', spec.adds, ' ',
-                          spec.step_addresses, ' ', cycles_of(spec.cut), ' ', spec.pieces, ' ', spec.carried_vregs);
+  work.signature =
+      concat(spec.name, ' ', w.slots, ' ', w.lane_turns, ' ', w.sublane_turns, ' ', w.loads, ' ', w.stores, ' ', w.loop,
+             ' ', w.in_sequence, ' ', spec.rows.rows, ' ', spec.rows.addresses, ' ', spec.rows.vregs, ' ',
+             spec.rows.pieces, ' ', spec.rows.piece_bytes, ' ', spec.rows_from, ' ', spec.adds, ' ',
+             spec.step_addresses, ' ', cycles_of(spec.cut), ' ', spec.pieces, ' ', spec.carried_vregs);
   for (const auto* side : {&spec.inputs, &spec.outputs})
     for (const auto& o : *side) work.signature += concat(' ', o.dtype, o.vregs, ' ', o.place);
   for (const Tile& t : work.tiles) work.signature += concat(' ', t.m, 'x', t.n, t.swap_order);
@@ -123,7 +128,8 @@ void Lowerer::lower_cumsum(NodeId id) {
     const int64_t down = a.sublanes ? log2_up(std::min(ceil_div(n.shape[axis], lanes), chip_.vpu.sublanes)) : 0;
     const bool follows = a.registers > 1;
     sim::ArrayWork w;
-    w.slots = registers * (add * static_cast<double>(2 * (across + down) + (across + down == 0 || follows)) + is_half(n.dtype));
+    w.slots = registers *
+              (add * static_cast<double>(2 * (across + down) + (across + down == 0 || follows)) + is_half(n.dtype));
     w.lane_turns = registers * words * static_cast<double>(across + (follows && a.lanes));
     w.sublane_turns = registers * words * static_cast<double>(down + (follows && a.sublanes));
     w.loads = w.stores = registers * static_cast<double>(size_of(n.dtype)) / 4;
@@ -152,7 +158,8 @@ void Lowerer::lower_argmax(NodeId id) {
   const double words = words_of(dtype);
   const auto count = [&](Tiling tiling) {
     const Along a = along(shape, tiling, axis);
-    const auto registers = static_cast<double>(vregs(shape, tiling, chip_)), left = registers / static_cast<double>(a.registers);
+    const auto registers = static_cast<double>(vregs(shape, tiling, chip_)),
+               left = registers / static_cast<double>(a.registers);
     const auto rolls = static_cast<double>(log2_up(chip_.vpu.sublanes));
     sim::ArrayWork w;
     w.slots = 3 * sim::slots_of(Op::maximum, dtype, chip_) * (registers + (a.sublanes ? left * rolls : 0));
@@ -184,7 +191,8 @@ void Lowerer::lower_argmax(NodeId id) {
 
 // A bitonic network over 2^bits elements along an axis. Between registers a pair is compared once; inside of one each
 // register is compared with itself, rotated. `words`: of 32 bits, of all arrays that move together.
-sim::ArrayWork Lowerer::sorting(Shape shape, Tiling tiling, int64_t axis, double arrays, double words, double slot) const {
+sim::ArrayWork Lowerer::sorting(Shape shape, Tiling tiling, int64_t axis, double arrays, double words,
+                                double slot) const {
   const int64_t bits = log2_up(shape[axis]);
   if (shape[axis] > 0) shape[axis] = int64_t{1} << bits;
   const Along a = along(shape, tiling, axis);
@@ -228,7 +236,8 @@ void Lowerer::lower_sort(NodeId id) {
   // whose stride is longer than a part in a pass of its own.
   const int64_t registers = std::max<int64_t>(1, vregs(n.shape, tiling, chip_));
   const int64_t pieces = std::max<int64_t>(1, registers / along(n.shape, tiling, axis).registers);
-  const double register_bytes = static_cast<double>(chip_.vpu.sublanes * chip_.vpu.lanes * 4) * (words + words_of(n.dtype));
+  const double register_bytes =
+      static_cast<double>(chip_.vpu.sublanes * chip_.vpu.lanes * 4) * (words + words_of(n.dtype));
   const double piece_bytes = static_cast<double>(ceil_div(registers, pieces)) * register_bytes;
   spec.pieces = pieces;
   if (2 * piece_bytes <= static_cast<double>(chip_.vmem.bytes)) {

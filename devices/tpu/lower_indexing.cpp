@@ -14,7 +14,8 @@ struct Slice {
   bool turned = false;
 };
 
-Slice slice_of(const Shape& shape, DType dtype, Tiling tiling, const Shape& sizes, const Dims& computed, const sim::Chip& chip) {
+Slice slice_of(const Shape& shape, DType dtype, Tiling tiling, const Shape& sizes, const Dims& computed,
+               const sim::Chip& chip) {
   Slice s;
   s.vregs = std::max<int64_t>(element_count(sizes) == 0 ? 0 : 1, vregs(sizes, tiling, chip));
   const auto moves = [&](int64_t d) { return d >= 0 && computed.contains(d) && sizes[d] < shape[d]; };
@@ -42,7 +43,8 @@ Dims places_of(const GatherDims& g, int64_t rank) {
 }
 
 // The tiling of the slices' side that leaves each slice as it lies in x.
-Tiling tiling_of_slices(const GatherDims& g, const Shape& x, Tiling tiling, const Shape& slices, const sim::Chip& chip) {
+Tiling tiling_of_slices(const GatherDims& g, const Shape& x, Tiling tiling, const Shape& slices,
+                        const sim::Chip& chip) {
   if (is_line(slices) || tiling.lane < 0) return smallest(slices, chip);
   const Dims places = places_of(g, x.size());
   Tiling out{tiling.sublane < 0 ? -1 : places[tiling.sublane], places[tiling.lane]};
@@ -93,14 +95,19 @@ void Lowerer::lower_gather(NodeId id) {
   sim::ArraySpecs spec;
   Work work = start_array(id, spec);
   spec.operands.push_back(read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::whole));
-  spec.operands.push_back(read(work, spec, indices, tensor_of(indices), one ? sim::ArraySpecs::whole : sim::ArraySpecs::along));
+  spec.operands.push_back(
+      read(work, spec, indices, tensor_of(indices), one ? sim::ArraySpecs::whole : sim::ArraySpecs::along));
   spec.work = work_for(tiling);
   spec.rows_from = spec.operands[0];
   spec.rows = s.row;
   spec.rows.rows = s.vregs == 0 ? 0 : rows;
-  if (one) spec.step_addresses = static_cast<double>(shape.size());
-  else spec.rows.addresses = rows * static_cast<double>(computed.size());
-  define(id, one ? (is_line(n.shape) ? Tiling{} : tiling.lane < 0 ? smallest(n.shape, chip_) : tiling)
+  if (one)
+    spec.step_addresses = static_cast<double>(shape.size());
+  else
+    spec.rows.addresses = rows * static_cast<double>(computed.size());
+  define(id, one ? (is_line(n.shape)  ? Tiling{}
+                    : tiling.lane < 0 ? smallest(n.shape, chip_)
+                                      : tiling)
                  : tiling_of_slices(*g, shape, tiling, n.shape, chip_));
   add_places(work, std::max<int64_t>(1, out_.tensors[at(tensor_of(id))].vregs));
   add_array(id, std::move(work), std::move(spec));
@@ -119,7 +126,8 @@ void Lowerer::lower_scatter(NodeId id) {
   const double words = static_cast<double>(size_of(n.dtype)) / 4;
   const auto work_for = [&](Tiling tiling) {
     const Slice s = slice_of(n.shape, n.dtype, tiling, g.slice_sizes, g.index_map, chip_);
-    const double whole = static_cast<double>(vregs(n.shape, tiling, chip_)) * words, moved = s.vregs == 0 ? 0 : rows * s.row.vregs;
+    const double whole = static_cast<double>(vregs(n.shape, tiling, chip_)) * words,
+                 moved = s.vregs == 0 ? 0 : rows * s.row.vregs;
     sim::ArrayWork w;
     w.loads = whole + moved * (dims.add ? 2 : 1);
     w.stores = whole + moved;
@@ -132,7 +140,8 @@ void Lowerer::lower_scatter(NodeId id) {
   const Shape& rows_shape = node(updates).shape;
   const Tiling tiling = lay_out(x, id, [&](Tiling t) {
     const Tiling lies = tiling_of_slices(g, n.shape, t, rows_shape, chip_);
-    return cycles_of(work_for(t)) + static_cast<double>(bytes(rows_shape, n.dtype, lies, chip_)) / chip_.hbm_bytes_per_cycle();
+    return cycles_of(work_for(t)) +
+           static_cast<double>(bytes(rows_shape, n.dtype, lies, chip_)) / chip_.hbm_bytes_per_cycle();
   });
   const Slice s = slice_of(n.shape, n.dtype, tiling, g.slice_sizes, g.index_map, chip_);
   sim::ArraySpecs spec;
@@ -185,12 +194,14 @@ void Lowerer::lower_update(NodeId id) {
   const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(work_for(t)); });
   const Slice s = slice_of(n.shape, n.dtype, tiling, sizes, computed, chip_);
   const bool line = tiling.lane < 0 && !is_line(sizes);
-  const int32_t x_tensor = tensor_as(x, tiling, id), update_tensor = line ? tensor_of(update) : tensor_as(update, tiling, id);
+  const int32_t x_tensor = tensor_as(x, tiling, id),
+                update_tensor = line ? tensor_of(update) : tensor_as(update, tiling, id);
   const bool overwrites = in_place && x_tensor == tensor_of(x);
   sim::ArraySpecs spec;
   Work work = start_array(id, spec);
   spec.operands.push_back(read(work, spec, x, x_tensor, overwrites ? sim::ArraySpecs::stays : sim::ArraySpecs::along));
-  spec.operands.push_back(read(work, spec, update, update_tensor, overwrites ? sim::ArraySpecs::along : sim::ArraySpecs::whole));
+  spec.operands.push_back(
+      read(work, spec, update, update_tensor, overwrites ? sim::ArraySpecs::along : sim::ArraySpecs::whole));
   spec.operands.push_back(read(work, spec, start, tensor_of(start), sim::ArraySpecs::whole));
   spec.work = work_for(tiling);
   spec.rows_from = spec.operands[1];

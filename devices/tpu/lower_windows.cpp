@@ -25,7 +25,8 @@ sim::ArrayWork Lowerer::window_work(NodeId id, Tiling tiling) const {
     const int64_t unit = a.lanes ? chip_.vpu.lanes : chip_.vpu.sublanes;
     double moved = 0;
     for (int64_t t = 0; t < w.window[d]; ++t)
-      moved += !plain && (w.strides[d] != 1 || w.base_dilation[d] != 1 || (t * w.window_dilation[d] - w.pad_low[d]) % unit != 0);
+      moved += !plain &&
+               (w.strides[d] != 1 || w.base_dilation[d] != 1 || (t * w.window_dilation[d] - w.pad_low[d]) % unit != 0);
     if (plain && w.pad_low[d] % unit != 0) moved = 1;
     moved /= static_cast<double>(w.window[d]);
     if (a.lanes) {
@@ -79,7 +80,8 @@ void Lowerer::lower_window(NodeId id) {
   if (n.operands.size() > 1) {
     const NodeId source = n.operands[1];
     const bool line = tiling.lane < 0 && !is_line(node(source).shape);  // padding alone has made it more than a line
-    spec.operands.push_back(read(work, spec, source, line ? tensor_of(source) : tensor_as(source, tiling, id), sim::ArraySpecs::along));
+    spec.operands.push_back(
+        read(work, spec, source, line ? tensor_of(source) : tensor_as(source, tiling, id), sim::ArraySpecs::along));
   }
   spec.work = window_work(id, tiling);
   // Pieces are walked one after the other. Where one is cut, the rows that later windows still need stay: as few as one

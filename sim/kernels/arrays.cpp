@@ -9,7 +9,8 @@ namespace backbeat::sim {
 Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip& chip) {
   const int64_t sublanes = chip.vpu.sublanes, lanes = chip.vpu.lanes, steps = block.steps;
   Kernel k(spec.name, {block.passes, steps});
-  const auto ref = [&](const std::string& name, RefSpec::Role role, const ArraySpecs::Operand& o, ArraySpecs::Place place) {
+  const auto ref = [&](const std::string& name, RefSpec::Role role, const ArraySpecs::Operand& o,
+                       ArraySpecs::Place place) {
     const ArraySpec array{o.dtype, {o.vregs, sublanes, lanes}};
     if (place == ArraySpecs::stays) return k.staying(name, role, array);
     // Rows that are added come pass by pass, all else step by step.
@@ -25,7 +26,8 @@ Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip&
   std::vector<Ref> inputs, outputs, operands;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const bool stays = block.rows_stay && static_cast<int>(i) == spec.rows_from;
-    inputs.push_back(ref(concat("in", i), RefSpec::input, spec.inputs[i], stays ? ArraySpecs::stays : spec.inputs[i].place));
+    inputs.push_back(
+        ref(concat("in", i), RefSpec::input, spec.inputs[i], stays ? ArraySpecs::stays : spec.inputs[i].place));
   }
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     outputs.push_back(ref(concat("out", i), RefSpec::output, spec.outputs[i], spec.outputs[i].place));
@@ -33,9 +35,8 @@ Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip&
 
   const double share = 1.0 / static_cast<double>(steps * block.passes);
   ArrayWork work = spec.work;
-  for (double ArrayWork::*amount :
-       {&ArrayWork::slots, &ArrayWork::lane_turns, &ArrayWork::sublane_turns, &ArrayWork::loads, &ArrayWork::stores,
-        &ArrayWork::loop, &ArrayWork::in_sequence})
+  for (double ArrayWork::*amount : {&ArrayWork::slots, &ArrayWork::lane_turns, &ArrayWork::sublane_turns,
+                                    &ArrayWork::loads, &ArrayWork::stores, &ArrayWork::loop, &ArrayWork::in_sequence})
     work.*amount = (work.*amount + (steps > 1 ? spec.cut.*amount : 0)) * share;
   if (steps > spec.pieces && spec.carried_vregs > 0) {
     k.scratch("carried", {spec.inputs[0].dtype, {spec.carried_vregs, sublanes, lanes}});

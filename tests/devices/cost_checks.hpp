@@ -1,12 +1,33 @@
-// What a simulated run owes its caller.
+// What a simulated run owes its caller, and what tests of it read.
 #pragma once
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
+#include <random>
 
 #include "devices/tpu/tpu.hpp"
 
 namespace backbeat::test {
+
+// Few distinct values, so that windows and sorts meet ties.
+inline Array random_array(DType dtype, const Shape& shape, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal(0, 2);
+  Array a(dtype, shape);
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const double v = normal(engine);
+    a.set(i, dtype == DType::boolean ? v > 0 : is_float(dtype) ? std::round(v * 8) / 8 : std::round(v));
+  }
+  return a;
+}
+
+inline std::vector<Array> inputs_of(const Program& program, uint32_t seed) {
+  std::vector<Array> inputs;
+  for (const Program::Port& port : program.inputs)
+    inputs.push_back(random_array(program.tape[port.node].dtype, program.tape[port.node].shape, ++seed));
+  return inputs;
+}
 
 inline std::vector<Array> run_on(Device& device, const Program& program, const std::vector<Array>& inputs,
                                  const CompileOptions& options = {}) {

@@ -181,3 +181,25 @@ TEST_CASE("kernel: the published cost of a grid step and of large blocks on a v5
   CHECK(ideal / large > 0.88);
   CHECK(ideal / large < 0.96);
 }
+
+TEST_CASE("kernel: rows of an operand that stays in main memory") {
+  const Chip chip = load_chip("edu-8x8");
+  const auto kernel = [&](bool out_stays) {
+    Kernel k("lookup", {2});
+    const ArraySpec rows{DType::f32, {16, 8}};
+    const Ref table = k.staying("table", RefSpec::input, {DType::f32, {1000, 8}});
+    const Ref y = out_stays ? k.staying("y", RefSpec::output, rows) : k.out("y", rows, {8, 8}, at(0, -1));
+    k.body([=](Step& s) { s.rows(y, table, {.rows = 8, .addresses = 8, .vregs = 1, .piece_bytes = 32}); });
+    return k;
+  };
+  Stream stream;
+  const Times t = time_of(kernel(false), chip, &stream);
+  // A step is opened in 10 cycles; 8 rows take 4 + 1 scalar cycles each, the last one 20 to arrive. Main memory serves in
+  // order: the first block leaves in 8 before the rows of the second come; that one takes 20 more to be there.
+  CHECK(t.total == 10 + 40 + 20 + 8 + 40 + 20 + 8 + 20);
+  int64_t in = 0;
+  for (const Instruction& i : stream.instructions)
+    if (i.kind == Kind::fetch) in += i.bytes;
+  CHECK(in == 16 * 32);
+  CHECK_THROWS_WITH(time_of(kernel(true), chip), "[rows] lookup: one end has to lie in VMEM");
+}
