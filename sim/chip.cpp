@@ -1,5 +1,7 @@
 #include "sim/chip.hpp"
 
+// Version 3.3 asserts what its next lines report as an error of the page: "[}" would end a build that has assertions.
+#define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>
