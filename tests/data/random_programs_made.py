@@ -155,7 +155,7 @@ def curve(p):
 
 def plain(p):
     x = p.pick()
-    kind = p.random.randrange(7)
+    kind = p.random.choices(range(7), [1, 1, 4, 1, 1, 1, 1])[0]
     if kind < 2:
         p.unary(["negate", "abs"][kind], x, p.sizes[x])
     elif kind == 2:
@@ -198,7 +198,7 @@ def choose(p):
     shape = p.shapes[x]
     if p.chance(0.5):
         condition = p.predicate(x)
-        if p.chance(0.4):
+        if p.chance(0.7):
             condition = p.emit(p.random.choice(["bitwise_and", "bitwise_or", "bitwise_xor"]),
                                [condition, p.predicate(p.shaped(shape))], shape=shape, is_float=False)
         if p.chance(0.4):
@@ -423,7 +423,7 @@ def conv(p):
            shape=result, size=p.sizes[x] * p.sizes[y] * math.sqrt(features * math.prod(k)))
 
 
-MOVES = {curve: 7, plain: 3, arithmetic: 6, choose: 2, move: 6, slice_at: 1.5, index: 3, order: 2, reduction: 3, windows: 3,
+MOVES = {curve: 7, plain: 4, arithmetic: 6, choose: 3, move: 6, slice_at: 1.5, index: 3, order: 2, reduction: 3, windows: 3,
          dot: 2, conv: 2}
 
 
