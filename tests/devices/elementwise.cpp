@@ -109,7 +109,7 @@ Array values(DType dtype, int64_t n, double limit, uint32_t seed) {
   } else if (is_integer(dtype)) {
     const int bits = static_cast<int>(8 * size_of(dtype));
     for (int64_t x : {0, 1, 2, 3, 7, -1, -2, -3, bits - 1, bits, bits + 1}) special.push_back(static_cast<double>(x));
-    for (int64_t x : {-bits, 100}) special.push_back(static_cast<double>(x));
+    for (double x : {-100.0, 100.0, -0x1p64, 0x1p64}) special.push_back(x);  // the last two become the dtype's extremes
   } else {
     special = {0, 1};
   }
@@ -130,11 +130,6 @@ Array values(DType dtype, int64_t n, double limit, uint32_t seed) {
     }
     if (is_float(dtype) && std::fabs(a.at(i)) > limit && !std::isinf(a.at(i))) a.set(i, std::fmod(a.at(i), limit));
   }
-  if (is_integer(dtype))  // the extremes, which a double may not hold
-    for (int64_t i = 0; i < n; i += 17) {
-      const uint64_t top = uint64_t{1} << (8 * size_of(dtype) - 1), bits = i % 2 ? top : top - 1;
-      std::memcpy(static_cast<char*>(a.raw()) + i * size_of(dtype), &bits, static_cast<size_t>(size_of(dtype)));
-    }
   return a;
 }
 
