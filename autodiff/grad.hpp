@@ -47,7 +47,7 @@ Tensor hessian(Tensor y, Tensor x);  // of a scalar: [x..., x...]
 // f(xs), of which the backward pass keeps nothing: it computes f again once the cotangent is there. Recomputed nodes are
 // labelled with the phase `recompute` and the order that they serve. Tensors that f uses beside xs are kept like these.
 std::vector<Tensor> checkpoint(const CompositeBody& f, const std::vector<Tensor>& xs,
-                               const std::source_location& where = std::source_location::current());
+                               SourceLine where = SourceLine::here());
 
 // Whether y is a differentiable function of x as the tape records it.
 bool depends_on(Tensor y, Tensor x);

@@ -39,7 +39,7 @@ Tensor hessian(Tensor y, Tensor x) {
   return jacobian(grad(y, x, {.cotangent = {}, .unused = Unused::zeros}), x);
 }
 
-std::vector<Tensor> checkpoint(const CompositeBody& f, const std::vector<Tensor>& xs, const std::source_location& where) {
+std::vector<Tensor> checkpoint(const CompositeBody& f, const std::vector<Tensor>& xs, SourceLine where) {
   return call("checkpoint", f, xs, {.recompute = true, .vjp = {}, .jvp = {}}, where);
 }
 

@@ -84,7 +84,7 @@ std::vector<Tensor> append_call(const std::shared_ptr<const Composite>& composit
 }  // namespace
 
 std::vector<Tensor> call(const std::string& name, const CompositeBody& body, const std::vector<Tensor>& operands,
-                         const CallOptions& options, const std::source_location& where) {
+                         const CallOptions& options, SourceLine where) {
   if (operands.empty()) fail("call", name, ": expected at least one operand");
   check_operands(name, operands);
   Tape& tape = operands[0].tape();
@@ -107,7 +107,7 @@ std::vector<Tensor> call(const std::string& name, const CompositeBody& body, con
 }
 
 std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::vector<Tensor>& operands,
-                         const std::source_location& where) {
+                         SourceLine where) {
   if (!composite) fail("call", "there is no composite");
   if (operands.size() != composite->inputs.size())
     fail("call", composite->name, " takes ", composite->inputs.size(), " operands, got ", operands.size());

@@ -38,10 +38,10 @@ struct CallOptions {
 // Records body(operands) as a call. Tensors of the same tape that the body uses beside its operands become operands too,
 // unless the call has a derivative of its own, which could not know them: then they are an Error.
 std::vector<Tensor> call(const std::string& name, const CompositeBody& body, const std::vector<Tensor>& operands,
-                         const CallOptions& options = {}, const std::source_location& where = std::source_location::current());
+                         const CallOptions& options = {}, SourceLine where = SourceLine::here());
 // Calls a composite once more, on other operands of the same shapes and dtypes.
 std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::vector<Tensor>& operands,
-                         const std::source_location& where = std::source_location::current());
+                         SourceLine where = SourceLine::here());
 
 // --- taking calls apart
 // Appends the body of `call` to `tape` on these operands; the results. Orders and scopes are those of the call and of the

@@ -8,11 +8,11 @@
 namespace backbeat {
 
 // --- leaves
-Tensor constant(Tape& tape, const Array& value, const std::source_location& where = std::source_location::current());
+Tensor constant(Tape& tape, const Array& value, SourceLine where = SourceLine::here());
 Tensor full(Tape& tape, DType dtype, const Shape& shape, double value,
-            const std::source_location& where = std::source_location::current());  // a broadcast scalar
+            SourceLine where = SourceLine::here());  // a broadcast scalar
 Tensor iota(Tape& tape, DType dtype, const Shape& shape, int64_t axis,
-            const std::source_location& where = std::source_location::current());
+            SourceLine where = SourceLine::here());
 inline Tensor zeros_like(Operand x) { return full(x.tape(), x.dtype(), x.shape(), 0, x.where); }
 inline Tensor ones_like(Operand x) { return full(x.tape(), x.dtype(), x.shape(), 1, x.where); }
 
@@ -90,7 +90,7 @@ Tensor broadcast_to(Operand x, const Shape& shape);                       // num
 Tensor slice(Operand x, const Dims& start, const Dims& limit, const Dims& stride);
 Tensor pad(Operand x, const PadDims& dims);  // with zeros
 Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis,
-                   const std::source_location& where = std::source_location::current());
+                   SourceLine where = SourceLine::here());
 Tensor reverse(Operand x, const Dims& axes);
 Tensor flatten(Operand x);  // [n, ...] -> [n, rest]
 
@@ -133,7 +133,7 @@ Tensor reduce_scatter(Operand x, int64_t axis, int64_t replicas);  // the sum's 
 Tensor all_to_all(Operand x, int64_t split_axis, int64_t concat_axis, int64_t replicas);
 // Replica `to` gets what `from` holds; zeros where no pair names it.
 Tensor collective_permute(Operand x, const std::vector<std::pair<int64_t, int64_t>>& pairs, int64_t replicas);
-Tensor replica_id(Tape& tape, const std::source_location& where = std::source_location::current());  // u32[]
+Tensor replica_id(Tape& tape, SourceLine where = SourceLine::here());  // u32[]
 
 // x, computed again where it would be shared with an equal node, and not before all of `after` is there.
 Tensor optimization_barrier(Operand x, const std::vector<Tensor>& after = {});

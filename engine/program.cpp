@@ -18,7 +18,7 @@ Array& StateStore::at(const std::string& name) {
   return found->second;
 }
 
-Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape, const std::source_location& where) {
+Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape, SourceLine where) {
   const RecordedAt at(where);
   for (const Program::Port& port : program_.inputs)
     if (port.name == name) fail("input", "'", name, "' is declared twice in ", program_.name);
@@ -27,7 +27,7 @@ Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape,
   return {tape(), id};
 }
 
-Tensor Recorder::state(const std::string& name, DType dtype, const Shape& shape, const std::source_location& where) {
+Tensor Recorder::state(const std::string& name, DType dtype, const Shape& shape, SourceLine where) {
   const RecordedAt at(where);
   for (const Program::State& state : program_.states) {
     if (state.name != name) continue;

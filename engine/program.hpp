@@ -49,9 +49,9 @@ class Recorder {
   Recorder(Program& program) : program_(program) {}
   Tape& tape() { return program_.tape; }
   Tensor input(const std::string& name, DType dtype, const Shape& shape,
-               const std::source_location& where = std::source_location::current());
+               SourceLine where = SourceLine::here());
   Tensor state(const std::string& name, DType dtype, const Shape& shape,
-               const std::source_location& where = std::source_location::current());  // the same tensor for the same name
+               SourceLine where = SourceLine::here());  // the same tensor for the same name
   void update(const std::string& name, Tensor value);  // the state's value after the run; same shape and dtype
   void output(const std::string& name, Tensor value);
 

@@ -1,7 +1,6 @@
 // Tape: the Wengert list. Recording computes nothing; the list is the program that devices compile.
 #pragma once
 #include <deque>
-#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +18,8 @@ std::string_view name_of(Phase phase);
 struct SourceLine {
   const char* file = "";
   uint32_t line = 0;
+  // As a default argument: the line of the call.
+  static constexpr SourceLine here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) { return {file, line}; }
 };
 
 struct Node {
@@ -88,8 +89,8 @@ class Tape {
 // opens one, so that what is composed of others names the line that asked for the whole.
 class RecordedAt {
  public:
-  explicit RecordedAt(const std::source_location& where) : outermost_(current_.line == 0) {
-    if (outermost_) current_ = {where.file_name(), where.line()};
+  explicit RecordedAt(SourceLine where) : outermost_(current_.line == 0) {
+    if (outermost_) current_ = where;
   }
   ~RecordedAt() {
     if (outermost_) current_ = {};
@@ -143,8 +144,8 @@ class Tensor {
 
 // A Tensor as the functions of ops.hpp take it: it knows the line that passed it.
 struct Operand : Tensor {
-  Operand(Tensor tensor, const std::source_location& where = std::source_location::current()) : Tensor(tensor), where(where) {}
-  std::source_location where;
+  Operand(Tensor tensor, SourceLine where = SourceLine::here()) : Tensor(tensor), where(where) {}
+  SourceLine where;
 };
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // f32[2,3]

@@ -65,7 +65,7 @@ Tensor collective_permute(Operand x, const std::vector<std::pair<int64_t, int64_
   return collective(Op::collective_permute, x, {replicas, Reduction::sum, 0, 0, pairs}, x.shape());
 }
 
-Tensor replica_id(Tape& tape, const std::source_location& where) {
+Tensor replica_id(Tape& tape, SourceLine where) {
   const RecordedAt at(where);
   return {tape, tape.append(Op::replica_id, {}, {}, {}, DType::u32)};
 }

@@ -64,19 +64,19 @@ Tensor shift(Op op, const Operand& x, const Operand& bits) {
 
 }  // namespace
 
-Tensor constant(Tape& tape, const Array& value, const std::source_location& where) {
+Tensor constant(Tape& tape, const Array& value, SourceLine where) {
   const RecordedAt at(where);
   if (value.empty()) fail("constant", "the array is empty");
   return {tape, tape.append(Op::constant, {}, value, value.shape(), value.dtype())};
 }
 
-Tensor full(Tape& tape, DType dtype, const Shape& shape, double value, const std::source_location& where) {
+Tensor full(Tape& tape, DType dtype, const Shape& shape, double value, SourceLine where) {
   const RecordedAt at(where);
   if (!is_float(dtype) && value != std::trunc(value)) fail("constant", value, " is no ", dtype);
   return broadcast_to(constant(tape, Array::full(dtype, {}, value)), shape);
 }
 
-Tensor iota(Tape& tape, DType dtype, const Shape& shape, int64_t axis, const std::source_location& where) {
+Tensor iota(Tape& tape, DType dtype, const Shape& shape, int64_t axis, SourceLine where) {
   const RecordedAt at(where);
   check_sizes(Op::iota, shape);
   if (dtype == DType::boolean) fail("iota", "expected a dtype of numbers, got bool");

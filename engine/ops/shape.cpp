@@ -82,7 +82,7 @@ Tensor pad(Operand x, const PadDims& dims) {
   return append(Op::pad, x, {x.id()}, dims, shape, x.dtype());
 }
 
-Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis, const std::source_location& where) {
+Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis, SourceLine where) {
   const RecordedAt at(where);
   if (parts.empty()) fail("concatenate", "expected at least one tensor");
   for (Tensor part : parts) check_defined(Op::concatenate, part);
