@@ -78,10 +78,6 @@ std::string_view short_path(const char* file) {
 
 }  // namespace
 
-std::ostream& operator<<(std::ostream& out, const Tensor& t) {
-  return t.defined() ? out << t.dtype() << t.shape() : out << "(no tensor)";
-}
-
 std::string describe(const Tape& tape, NodeId id) {
   const Node& node = tape[id];
   std::ostringstream out;

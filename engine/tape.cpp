@@ -63,4 +63,8 @@ Scope::Scope(const std::string& name) : outer_(current_scope) {
 Scope::~Scope() { current_scope = outer_; }
 const std::string& Scope::current() { return current_scope; }
 
+std::ostream& operator<<(std::ostream& out, const Tensor& t) {
+  return t.defined() ? out << t.dtype() << t.shape() : out << "(no tensor)";
+}
+
 }  // namespace backbeat
