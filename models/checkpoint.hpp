@@ -15,6 +15,9 @@ struct Checkpoint {
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 Checkpoint load_checkpoint(const std::string& path);
 
+// The shortest text that reads back as the same number, for recipes.
+std::string exact(double value);
+
 // The hash of these entries of the store, names and shapes included.
 std::string sha256_of(const StateStore& state, const std::vector<std::string>& names);
 
