@@ -1,8 +1,21 @@
 #include <algorithm>
 
 #include "devices/device.hpp"
+#include "engine/composite.hpp"
 
 namespace backbeat {
+
+Program flattened(const Program& program, const std::string& device) {
+  Program flat = inline_calls(program);
+  for (NodeId id = 0; id < flat.tape.size(); ++id) {
+    const Node& node = flat.tape[id];
+    if (!is_collective(node.op)) continue;
+    const int64_t replicas = std::get<std::shared_ptr<const CollectiveDims>>(node.attributes)->replicas;
+    if (replicas != 1)
+      fail(name_of(node.op).data(), device, " runs with 1 replica, ", program.name, " expects ", replicas);
+  }
+  return flat;
+}
 
 void check_run(const Program& program, std::span<const Array> inputs, const StateStore& state) {
   const Tape& tape = program.tape;

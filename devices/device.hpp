@@ -35,6 +35,9 @@ class Device {
 std::unique_ptr<Device> make_reference_device();  // plain xtensor, the oracle
 std::unique_ptr<Device> make_cpu_device();
 
+// What every device compiles: the Program without calls. Error if it expects more replicas than the one there is.
+Program flattened(const Program& program, const std::string& device);
+
 // Throws the Error that Executable::run promises for wrong inputs or state.
 void check_run(const Program& program, std::span<const Array> inputs, const StateStore& state);
 

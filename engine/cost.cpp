@@ -86,7 +86,19 @@ int64_t useful_flops(const Tape& tape, NodeId id) {
       flops *= tape[node.operands[0]].shape[d];
     return flops;
   }
-  if (node.op == Op::reduce) return element_count(tape[node.operands[0]].shape);
+  // Sums, or comparisons of maxima: one an element, one a tap, one an update added. Sorting and moves compute nothing.
+  const auto elements_of = [&](size_t operand) { return element_count(tape[node.operands[operand]].shape); };
+  const auto taps = [&] { return element_count(std::get<std::shared_ptr<const WindowDims>>(node.attributes)->window); };
+  switch (node.op) {
+    case Op::reduce:
+    case Op::argmax:
+    case Op::cumsum: return elements_of(0);
+    case Op::reduce_window:
+    case Op::select_and_gather: return taps() * element_count(node.shape);
+    case Op::select_and_scatter: return taps() * elements_of(1);
+    case Op::scatter: return std::get<std::shared_ptr<const ScatterDims>>(node.attributes)->add ? elements_of(2) : 0;
+    default: break;
+  }
   if (node.op == Op::stop_gradient) return 0;
   return is_elementwise(node.op) || node.op == Op::rng_bit_generator ? element_count(node.shape) : 0;
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "engine/composite.hpp"
 #include "engine/host/vector_program.hpp"
 
 namespace backbeat {
@@ -42,7 +43,7 @@ class Rewriter {
   const Node& node(NodeId id) const { return to_.tape[id]; }
 
   NodeId place(Node n) {
-    if (n.op == Op::input) return to_.tape.push(std::move(n));
+    if (n.op == Op::input || n.op == Op::optimization_barrier) return to_.tape.push(std::move(n));  // like no other node
     if (options_.simplify)
       if (NodeId same = simplified(n); same >= 0) return same;
     if (options_.constant_folding) fold(n);
@@ -58,7 +59,31 @@ class Rewriter {
     for (NodeId operand : n.operands) mix(operand);
     for (int64_t d : n.shape) mix(d);
     mix(static_cast<int64_t>(n.attributes.index()));
-    if (const Array* value = std::get_if<Array>(&n.attributes); value && value->size() > 0) mix(std::bit_cast<int64_t>(value->at(0)));
+    // What tells nodes apart that read the same operands and have the same shape.
+    const auto mix_all = [&mix](const Dims& dims) {
+      for (int64_t d : dims) mix(d);
+    };
+    std::visit(
+        [&]<class T>(const T& a) {
+          if constexpr (std::is_same_v<T, Array>) mix(a.size() > 0 ? std::bit_cast<int64_t>(a.at(0)) : 0);
+          else if constexpr (std::is_same_v<T, Dims>) mix_all(a);
+          else if constexpr (std::is_same_v<T, Direction>) mix(static_cast<int64_t>(a));
+          else if constexpr (std::is_same_v<T, ReduceDims>) mix(static_cast<int64_t>(a.kind)), mix_all(a.axes);
+          else if constexpr (std::is_same_v<T, SliceDims>) mix_all(a.start), mix_all(a.stride);
+          else if constexpr (std::is_same_v<T, PadDims>) mix_all(a.low), mix_all(a.interior);
+          else if constexpr (std::is_same_v<T, Axis>) mix(a.index);
+          else if constexpr (std::is_same_v<T, CumulativeDims>) mix(a.axis), mix(a.reverse);
+          else if constexpr (std::is_same_v<T, FloatFormat>) mix(a.exponent_bits), mix(a.mantissa_bits);
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const WindowDims>>)
+            mix(static_cast<int64_t>(a->kind)), mix_all(a->window), mix_all(a->pad_low), mix_all(a->window_dilation);
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const GatherDims>>) mix_all(a->index_map), mix_all(a->offset);
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const ScatterDims>>) mix(a->add), mix_all(a->where.index_map);
+          else if constexpr (std::is_same_v<T, std::shared_ptr<const CollectiveDims>>) {
+            mix(static_cast<int64_t>(a->kind)), mix(a->axis);
+            for (const auto& [from, to] : a->pairs) mix(from), mix(to);
+          }
+        },
+        n.attributes);
     return h;
   }
 
@@ -97,6 +122,9 @@ class Rewriter {
     const auto operand = [&](size_t i) -> const Node& { return node(n.operands[i]); };
     switch (n.op) {
       case Op::stop_gradient: return n.operands[0];
+      case Op::convert:
+        if (operand(0).dtype == n.dtype) return n.operands[0];
+        break;
       case Op::negate:
         if (operand(0).op == Op::negate) return operand(0).operands[0];
         break;
@@ -164,7 +192,7 @@ class Rewriter {
     const auto constant = [&](NodeId id) { return known(id) != nullptr; };
     if (!std::all_of(n.operands.begin(), n.operands.end(), constant)) return;
     const bool all_splat = std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId id) { return splat(id) != nullptr; });
-    if (is_elementwise(n.op)) {
+    if (is_elementwise(n.op) && n.op != Op::reduce_precision) {
       if (!all_splat && element_count(n.shape) > largest_folded) return;
       become(n, evaluate(n, all_splat));
     } else if (all_splat && (n.op == Op::transpose || n.op == Op::slice || n.op == Op::reverse)) {
@@ -255,7 +283,8 @@ PassOptions passes_from_text(const std::string& text) {
 
 Program optimize(const Program& program, const PassOptions& options) {
   const PassOptions only_dead_code{options.dead_code, false, false, false};
-  const Program live = Rewriter(program, only_dead_code).run(options.dead_code ? reachable(program) : everything(program));
+  const Program flat = inline_calls(program);
+  const Program live = Rewriter(flat, only_dead_code).run(options.dead_code ? reachable(flat) : everything(flat));
   Program rewritten = Rewriter(live, options).run(everything(live));
   // What was folded or shared away leaves dead operands behind.
   if (!options.dead_code) return rewritten;

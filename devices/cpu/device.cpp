@@ -8,6 +8,7 @@
 #include "devices/cpu/plan.hpp"
 #include "devices/cpu/step.hpp"
 #include "devices/device.hpp"
+#include "engine/host/array_operation.hpp"
 #include "engine/host/instruction_set.hpp"
 #include "engine/host/scratch.hpp"
 
@@ -91,8 +92,14 @@ class CpuExecutable : public Executable {
     const Node& node = program_.tape[id];
     return element_count(node.shape) * size_of(node.dtype);
   }
-  NodeId alias(NodeId id) const {  // a reshape is its operand
-    while (program_.tape[id].op == Op::reshape) id = program_.tape[id].operands[0];
+  // Nothing moves: such a node is its first operand. Between replicas, because there is one.
+  bool is_alias(NodeId id) const {
+    const Node& node = program_.tape[id];
+    if (node.op == Op::collective_permute) return !std::get<std::shared_ptr<const CollectiveDims>>(node.attributes)->pairs.empty();
+    return node.op == Op::reshape || node.op == Op::optimization_barrier || is_collective(node.op);
+  }
+  NodeId alias(NodeId id) const {
+    while (is_alias(id)) id = program_.tape[id].operands[0];
     return id;
   }
   bool is_leaf(NodeId id) const {
@@ -126,13 +133,16 @@ class CpuExecutable : public Executable {
 void CpuExecutable::make_steps() {
   const Tape& tape = program_.tape;
   for (const FusionGroup& group : fusion_.groups) {
-    if (group.head >= 0) {
+    if (group.head >= 0 && !is_alias(group.head)) {
       switch (tape[group.head].op) {
-        case Op::reshape: break;  // nothing moves
         case Op::dot_general: steps_.push_back(dot_step(tape, group.head)); break;
         case Op::convolution: steps_.push_back(convolution_step(tape, group.head)); break;
         case Op::rng_bit_generator: steps_.push_back(random_step(tape, group.head)); break;
-        default: steps_.push_back(shape_step(tape, group.head));
+        case Op::replica_id:
+        case Op::collective_permute: steps_.push_back(zeros_step(tape, group.head)); break;
+        default:
+          if (host::is_array_operation(tape[group.head].op)) steps_.push_back(array_step(tape, group.head));
+          else steps_.push_back(shape_step(tape, group.head));
       }
     }
     if (!group.chain.empty()) {
@@ -237,7 +247,7 @@ void CpuExecutable::locate() {
   for (const auto* list : {&to_outputs, &to_stages, &to_states}) copies_.insert(copies_.end(), list->begin(), list->end());
   // Aliases stand where their operand does.
   for (NodeId id = 0; id < tape.size(); ++id) {
-    if (tape[id].op == Op::reshape && fusion_.live[static_cast<size_t>(id)]) at(id) = at(alias(id));
+    if (is_alias(id) && fusion_.live[static_cast<size_t>(id)]) at(id) = at(alias(id));
     if (at(id).kind != Location::nowhere) located_.push_back(id);
   }
 }
@@ -306,7 +316,7 @@ class CpuDevice : public Device {
   std::string name() const override { return "cpu"; }
   std::unique_ptr<Executable> compile(const Program& program, const CompileOptions& options) override {
     if (options.timing_only) fail("cpu", "its times are measured: there are none without a run");
-    return std::make_unique<CpuExecutable>(program, options);
+    return std::make_unique<CpuExecutable>(flattened(program, name()), options);
   }
 };
 

@@ -1,4 +1,4 @@
-// reduce: the innermost reduced dimensions first, then the next, until none is left. Sums of bf16 stay f32 in between.
+// reduce: the innermost reduced dimensions first, then the next, until none is left. Of halves they stay f32 in between.
 #include <omp.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ Step reduce_step(const Tape& tape, const Fusion& fusion, NodeId id) {
   const ReduceDims& dims = std::get<ReduceDims>(node.attributes);
   const View view = view_of(tape, fusion, node.operands[0]);
   const Shape& shape = tape[node.operands[0]].shape;
-  const DType dtype = node.dtype, between = dtype == DType::bf16 ? DType::f32 : dtype;
+  const DType dtype = node.dtype, between = is_half(dtype) ? DType::f32 : dtype;
 
   std::vector<ReduceAxis> axes;
   for (int64_t i = 0; i < shape.size(); ++i) axes.push_back({shape[i], view.strides[i], dims.axes.contains(i)});

@@ -39,7 +39,8 @@ Step dot_step(const Tape& tape, NodeId id);
 Step convolution_step(const Tape& tape, NodeId id);
 Step shape_step(const Tape& tape, NodeId id);   // broadcast_in_dim, transpose, slice, pad, concatenate, reverse
 Step random_step(const Tape& tape, NodeId id);
+Step array_step(const Tape& tape, NodeId id);   // what engine/host/array_operation.hpp computes
+Step zeros_step(const Tape& tape, NodeId id);   // replica_id, and what nobody sends
 Array iota_array(const Tape& tape, NodeId id);
-
 
 }  // namespace backbeat::cpu

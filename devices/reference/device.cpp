@@ -8,6 +8,9 @@ namespace backbeat {
 
 namespace {
 
+template <class T>
+const T& shared(const Attributes& attributes) { return *std::get<std::shared_ptr<const T>>(attributes); }
+
 Array evaluate(const Node& node, reference::Operands x) {
   using namespace reference;
   const auto& a = node.attributes;
@@ -22,9 +25,28 @@ Array evaluate(const Node& node, reference::Operands x) {
     case Op::concatenate: return concatenate(x, node.dtype, node.shape, std::get<Axis>(a).index);
     case Op::reverse: return reverse(x[0], std::get<Dims>(a));
     case Op::reduce: return reduce(x[0], node.shape, std::get<ReduceDims>(a));
-    case Op::dot_general: return dot_general(x[0], x[1], node.shape, *std::get<std::shared_ptr<const DotDims>>(a));
-    case Op::convolution: return convolution(x[0], x[1], node.shape, *std::get<std::shared_ptr<const ConvDims>>(a));
+    case Op::dynamic_slice: return dynamic_slice(x[0], x[1], node.shape);
+    case Op::dynamic_update_slice: return dynamic_update_slice(x[0], x[1], x[2]);
+    case Op::gather: return gather(x[0], x[1], node.shape, shared<GatherDims>(a));
+    case Op::scatter: return scatter(x[0], x[1], x[2], shared<ScatterDims>(a));
+    case Op::sort: return sort(x[0], x[1], std::get<Axis>(a).index);
+    case Op::argmax: return argmax(x[0], node.shape, std::get<ReduceDims>(a));
+    case Op::cumsum: return cumsum(x[0], std::get<CumulativeDims>(a));
+    case Op::reduce_window: return reduce_window(x[0], node.shape, shared<WindowDims>(a));
+    case Op::select_and_scatter: return select_and_scatter(x[0], x[1], shared<WindowDims>(a));
+    case Op::select_and_gather: return select_and_gather(x[0], x[1], node.shape, shared<WindowDims>(a));
+    case Op::dot_general: return dot_general(x[0], x[1], node.shape, shared<DotDims>(a));
+    case Op::convolution: return convolution(x[0], x[1], node.shape, shared<ConvDims>(a));
     case Op::rng_bit_generator: return rng_bit_generator(x[0], node.shape);
+    case Op::optimization_barrier: return x[0];
+    // There is one replica.
+    case Op::replica_id: return Array::zeros(node.dtype, {});
+    case Op::all_reduce:
+    case Op::all_gather:
+    case Op::reduce_scatter:
+    case Op::all_to_all: return x[0];
+    case Op::collective_permute:
+      return shared<CollectiveDims>(a).pairs.empty() ? Array::zeros(node.dtype, node.shape) : x[0];
     default: break;
   }
   if (!is_elementwise(node.op)) fail("reference", "cannot evaluate ", node.op);
@@ -118,7 +140,7 @@ class ReferenceDevice : public Device {
   std::string name() const override { return "reference"; }
   std::unique_ptr<Executable> compile(const Program& program, const CompileOptions& options) override {
     if (options.timing_only) fail("reference", "its times are measured: there are none without a run");
-    return std::make_unique<ReferenceExecutable>(program);
+    return std::make_unique<ReferenceExecutable>(flattened(program, name()));
   }
 };
 

@@ -121,6 +121,11 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
   switch (dims.kind) {
     case Reduction::max: return fold(lowest, [](T a, T b) { return a > b || a != a ? a : b; });  // NaN wins
     case Reduction::min: return fold(highest, [](T a, T b) { return a < b || a != a ? a : b; });
+    case Reduction::product:
+      return fold(1, [](T a, T b) {
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+        else return a * b;
+      });
     default: return fold(0, [](T a, T b) { return a + b; });
   }
 }
@@ -128,7 +133,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
 }  // namespace
 
 Array reduce(const Array& x, const Shape& shape, const ReduceDims& dims) {
-  if (x.size() == 0) return Array::zeros(x.dtype(), shape);
+  if (x.size() == 0) return Array::full(x.dtype(), shape, dims.kind == Reduction::product ? 1 : 0);
   // Integers add up in i64 (the low bits are right), bf16 in f32, rounded once.
   const DType dtype = x.dtype();
   if (dtype == DType::f64) return reduced<double>(x, shape, dims);

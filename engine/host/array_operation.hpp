@@ -1,6 +1,7 @@
 // Operations on whole dense row-major arrays that are neither elementwise nor products: dynamic_slice,
 // dynamic_update_slice, gather, scatter, sort, argmax, cumsum, reduce_window, select_and_scatter, select_and_gather. One
 // definition for the cpu device and the chip: the same bits for any number of threads, in the orders that ops.hpp states.
+// Sums of halves (cumsum, reduce_window, scatter, select_and_scatter) are carried in f32; each result rounds once.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -53,7 +53,7 @@ struct Kernels {
   void (*bf16_to_f32)(const uint16_t* in, float* out, int64_t n);
   void (*f32_to_bf16)(const float* in, uint16_t* out, int64_t n);
 
-  // kind 0, 1, 2: sum, max, min. One block of the order in reduce.hpp.
+  // kind 0, 1, 2, 3: sum, max, min, product. One block of the order in reduce.hpp.
   float (*fold_f32)(int kind, const float* in, int64_t n);
   double (*fold_f64)(int kind, const double* in, int64_t n);
   void (*take_f32)(int kind, float* accumulator, const float* in, int64_t n);  // accumulator[i] takes in[i]

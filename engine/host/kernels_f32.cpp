@@ -90,6 +90,7 @@ void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
 template <int kind, class T>
 [[gnu::always_inline]] inline T take(const T& a, const T& b) {
   if constexpr (kind == 0) return a + b;
+  if constexpr (kind == 3) return a * b;
   else if constexpr (requires { typename T::batch_bool_type; }) {
     if constexpr (kind == 1) return xsimd::select(a > b, a, xsimd::select(a == a, b, a));
     else return xsimd::select(a < b, a, xsimd::select(a == a, b, a));
@@ -99,7 +100,7 @@ template <int kind, class T>
   }
 }
 template <int kind, class T>
-constexpr T identity = kind == 0 ? T(0) : kind == 1 ? -T(__builtin_huge_val()) : T(__builtin_huge_val());
+constexpr T identity = kind == 0 ? T(0) : kind == 3 ? T(1) : kind == 1 ? -T(__builtin_huge_val()) : T(__builtin_huge_val());
 
 template <int kind, class V>
 typename V::value_type fold_of(const typename V::value_type* in, int64_t n) {
@@ -122,7 +123,7 @@ typename V::value_type fold_of(const typename V::value_type* in, int64_t n) {
 }
 template <class V>
 typename V::value_type fold(int kind, const typename V::value_type* in, int64_t n) {
-  return kind == 0 ? fold_of<0, V>(in, n) : kind == 1 ? fold_of<1, V>(in, n) : fold_of<2, V>(in, n);
+  return kind == 0 ? fold_of<0, V>(in, n) : kind == 1 ? fold_of<1, V>(in, n) : kind == 2 ? fold_of<2, V>(in, n) : fold_of<3, V>(in, n);
 }
 
 template <int kind, class V>
@@ -137,7 +138,8 @@ template <class V>
 void take_into(int kind, typename V::value_type* accumulator, const typename V::value_type* in, int64_t n) {
   if (kind == 0) take_all<0, V>(accumulator, in, n);
   else if (kind == 1) take_all<1, V>(accumulator, in, n);
-  else take_all<2, V>(accumulator, in, n);
+  else if (kind == 2) take_all<2, V>(accumulator, in, n);
+  else take_all<3, V>(accumulator, in, n);
 }
 
 }  // namespace

@@ -28,13 +28,14 @@ int threads_for(int64_t elements) {
 template <class T>
 T take(Reduction kind, T a, T b) {
   if (kind == Reduction::sum) return a + b;
+  if (kind == Reduction::product) return a * b;
   if (kind == Reduction::max) return a > b ? a : a == a ? b : a;
   return a < b ? a : a == a ? b : a;
 }
 template <class T>
 T identity(Reduction kind) {
   const T infinity = std::numeric_limits<T>::infinity();
-  return kind == Reduction::sum ? T(0) : kind == Reduction::max ? -infinity : infinity;
+  return kind == Reduction::sum ? T(0) : kind == Reduction::product ? T(1) : kind == Reduction::max ? -infinity : infinity;
 }
 float fold(int kind, const float* in, int64_t n) { return kernels().fold_f32(kind, in, n); }
 double fold(int kind, const double* in, int64_t n) { return kernels().fold_f64(kind, in, n); }
@@ -112,12 +113,17 @@ template <class T>
 void integers(Reduction kind, int64_t results, int64_t result_stride, int64_t n, int64_t stride, const void* base, void* out) {
   for (int64_t i = 0; i < results; ++i) {
     const T* in = static_cast<const T*>(base) + i * result_stride;
-    T total = kind == Reduction::sum ? T(0) : kind == Reduction::max ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+    T total = kind == Reduction::sum       ? T(0)
+              : kind == Reduction::product ? T(1)
+              : kind == Reduction::max     ? std::numeric_limits<T>::min()
+                                           : std::numeric_limits<T>::max();
     for (int64_t j = 0; j < n; ++j) {
       const T x = in[j * stride];
       if (kind == Reduction::sum) {
         if constexpr (std::is_same_v<T, bool>) total = total || x;
         else total = static_cast<T>(static_cast<std::make_unsigned_t<T>>(total) + static_cast<std::make_unsigned_t<T>>(x));
+      } else if (kind == Reduction::product) {  // as u64, for small ones become int, whose products overflow
+        total = static_cast<T>(static_cast<uint64_t>(total) * static_cast<uint64_t>(x));
       } else {
         total = kind == Reduction::max ? std::max(total, x) : std::min(total, x);
       }

@@ -2,7 +2,7 @@
 // number of threads.
 //
 // Over columns (one result a row): the columns are cut into blocks of 4096. In a block, lane l (0 ... 31) starts at the
-// identity (+0 for sums) and takes columns l, l + 32, l + 64, ... in ascending order; then lane l takes lane l + 16, l + 8,
+// identity (+0 for sums, 1 for products) and takes columns l, l + 32, l + 64, ... in ascending order; then lane l takes lane l + 16, l + 8,
 // l + 4, l + 2, l + 1 in turn. The total starts as the first block's value and takes the others in ascending order.
 // Over rows (one result a column): the rows are cut into blocks of 256. In a block, an accumulator starts at the identity
 // and takes the rows in ascending order; the total starts as the first block's value and takes the others in order.
