@@ -49,6 +49,8 @@ void add_device_flags(CLI::App& app, DeviceOptions& o) {
   app.add_option("--threads", o.threads, "CPU threads (default: all cores); never changes a result")
       ->type_name("N")->check(at_least(1));
   app.add_option("--passes", o.passes, "all (default), none, or a choice of dce,cse,fold,simplify")->type_name("LIST");
+  app.add_option("--precision-of", o.precisions, "precision of some products on a chip: SCOPE=NAME, order:K=NAME or both, as critic,order:2=highest (repeatable)")
+      ->type_name("RULE")->allow_extra_args(false)->take_all();
   app.add_flag("--no-fusion", o.no_fusion, "one kernel an operation");
   app.add_flag("--no-residency", o.no_residency, "every tensor goes through HBM");
 }
@@ -83,6 +85,8 @@ int run(int argc, const char* const* argv) {
   train_app->add_option("--out", train_request.out, "directory for checkpoint, losses and pictures")->type_name("DIR");
   train_app->add_flag("--resume", train_request.resume, "go on from the checkpoint in --out, or begin if there is none");
   train_app->add_flag("--overwrite", train_request.overwrite, "begin anew even if --out holds a run");
+  train_app->add_flag("--check-finite", train_request.check_finite,
+                      "look at every result; when one is NaN or infinite, name the operation that made it");
   train_app->add_option("--checkpoint-seconds", train_request.checkpoint_seconds, "time between checkpoints (default 20)")
       ->type_name("S")->check(at_least(0));
   add_model_flags(*train_app, train_request.options);
@@ -93,6 +97,8 @@ int run(int argc, const char* const* argv) {
   CLI::App* anatomy_app = app.add_subcommand("anatomy", "where the time, bytes and memory of one step go");
   anatomy_app->add_option("model", anatomy_request.model, "wgan-gp")->required()->type_name("MODEL");
   anatomy_app->add_option("--step", anatomy_request.step, "critic (default), generator or iteration")->type_name("NAME");
+  anatomy_app->add_option("--tape", anatomy_request.tape, "write the step's tape: FILE.dot for Graphviz, else text, - for standard output")
+      ->type_name("FILE|-");
   anatomy_app->add_flag("--timing-only", anatomy_request.device.timing_only, "count the cycles without computing the numbers");
   add_model_flags(*anatomy_app, anatomy_request.options);
   add_device_flags(*anatomy_app, anatomy_request.device);

@@ -24,6 +24,7 @@ struct DeviceOptions {
   int64_t threads = 0;                // 0: all cores
   bool no_fusion = false, no_residency = false, timing_only = false;
   std::string passes = "all";
+  std::vector<std::string> precisions;  // order:2=highest
 
   CompileOptions compile() const { return {!no_fusion, !no_residency, timing_only}; }
 };
@@ -39,12 +40,13 @@ struct TrainRequest {
   OutputOptions output;
   int64_t steps = 100;
   std::string out;
-  bool resume = false, overwrite = false;
+  bool resume = false, overwrite = false, check_finite = false;
   double checkpoint_seconds = 20;
 };
 
 struct AnatomyRequest {
   std::string model, step;
+  std::string tape;  // a path, .dot for Graphviz, else text; or "-" for standard output
   ModelOptions options;
   DeviceOptions device;
   OutputOptions output;
@@ -66,6 +68,11 @@ ChosenDevice choose_device(const DeviceOptions& options, const std::string& fall
 
 // A chip with the changes of --set, which its name then tells wherever it is shown.
 sim::Chip edited_chip(const std::string& name, const std::vector<std::string>& settings);
+
+// The Program as the device gets it: precisions changed as asked, then the passes.
+Program prepared(const Program& program, const DeviceOptions& options);
+// Error for a rule of --precision-of that names no product of these.
+void check_precisions(const std::vector<std::pair<Program, int64_t>>& parts, const DeviceOptions& options);
 
 // The cost of one step: each Program is compiled, run once (unless timing_only), and counted as often as the step runs it.
 Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& device, const DeviceOptions& options, StateStore& state);

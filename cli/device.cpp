@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
+#include "engine/precision.hpp"
 #include "devices/tpu/tpu.hpp"
 #include "engine/host/instruction_set.hpp"
 #include "engine/io/file.hpp"
@@ -108,10 +109,28 @@ void append(Cost& total, const Cost& part) {
 
 }  // namespace
 
+Program prepared(const Program& program, const DeviceOptions& o) {
+  Program changed = program;
+  for (const std::string& text : o.precisions) {
+    const PrecisionRule rule = precision_rule_from_text(text);
+    override_precision(changed, std::span(&rule, 1));
+  }
+  return optimize(changed, passes_from_text(o.passes));
+}
+
+void check_precisions(const std::vector<std::pair<Program, int64_t>>& parts, const DeviceOptions& o) {
+  for (const std::string& text : o.precisions) {
+    const PrecisionRule rule = precision_rule_from_text(text);
+    int64_t changed = 0;
+    for (auto [program, times] : parts) changed += override_precision(program, std::span(&rule, 1));
+    if (changed == 0) fail("precision", "--precision-of ", text, ": no product has that scope and order");
+  }
+}
+
 Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& device, const DeviceOptions& o, StateStore& state) {
   std::optional<Cost> total;
   for (const auto& [program, times] : parts) {
-    const Program optimized = optimize(program, passes_from_text(o.passes));
+    const Program optimized = prepared(program, o);
     const auto executable = device.compile(optimized, o.compile());
     // Of a measured device the fastest of some runs; a simulated one counts the same cycles each time.
     const int runs = o.timing_only ? 0 : device.name() == "tpu" ? 1 : 7;

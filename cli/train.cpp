@@ -83,6 +83,10 @@ int train(const TrainRequest& request) {
   options.passes = passes_from_text(request.device.passes);
   options.compile = request.device.compile();
   options.device_recipe = chosen.recipe;
+  options.check_finite = request.check_finite;
+  for (const std::string& text : request.device.precisions) options.precisions.push_back(precision_rule_from_text(text));
+  if (!options.precisions.empty() && chosen.device->name() != "tpu")
+    fail("train", "--precision-of is of a simulated chip's products; ", chosen.device->name(), " has one precision");
 
   const InterruptGuard guard;
   std::unique_ptr<Progress> progress;

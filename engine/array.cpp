@@ -33,7 +33,7 @@ To convert_element(From value) {
   if constexpr (std::is_same_v<To, From>) return value;
   else if constexpr (half<From>) return convert_element<To>(static_cast<float>(value));
   else if constexpr (half<To> && std::is_floating_point_v<From>) return To(value);
-  else if constexpr (half<To>) return To(static_cast<double>(value));  // integers up to 2^53 are doubles, others beyond f16
+  else if constexpr (half<To>) return To(round_to_odd(static_cast<int64_t>(value)));
   else if constexpr (std::is_same_v<To, bool>) return value != From(0);
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return truncated<To>(static_cast<double>(value));
   else return static_cast<To>(value);

@@ -30,6 +30,13 @@ inline float round_to_odd(double value) {
   return std::bit_cast<float>(u | 1u);
 }
 
+// The same for an int64 on its way to a double.
+inline double round_to_odd(int64_t value) {
+  constexpr int64_t exact = int64_t{1} << 53, lost = 0x3ff;  // a double keeps the upper 54 bits and the sign
+  if (value > -exact && value < exact) return static_cast<double>(value);
+  return static_cast<double>((value & ~lost) | (value & lost ? lost + 1 : 0));
+}
+
 // The upper half of a float32. Conversion rounds to nearest, ties to even; subnormals are kept (a chip that flushes them
 // says so itself); NaN stays NaN.
 struct bf16 {

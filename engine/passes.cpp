@@ -188,7 +188,7 @@ class Rewriter {
   }
 
   void fold(Node& n) {
-    if (n.operands.empty() || n.dtype == DType::i64) return;
+    if (n.operands.empty() || n.dtype == DType::i64 || n.op == Op::reduce_precision) return;
     const auto constant = [&](NodeId id) { return known(id) != nullptr; };
     if (!std::all_of(n.operands.begin(), n.operands.end(), constant)) return;
     const bool all_splat = std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId id) { return splat(id) != nullptr; });
@@ -221,10 +221,7 @@ class Rewriter {
     Array result(n.dtype, shape);
     host::VectorProgram program;
     std::vector<host::VectorInput> inputs;
-    host::VectorOp op{};
-    op.op = n.op, op.dtype = n.dtype;
-    op.operand_dtype = known(n.operands[0])->dtype();
-    if (const Direction* direction = std::get_if<Direction>(&n.attributes)) op.direction = *direction;
+    host::VectorOp op = host::vector_op(n, known(n.operands[0])->dtype());
     int* registers[] = {&op.a, &op.b, &op.c};
     for (size_t i = 0; i < n.operands.size(); ++i) {
       const Array* value = known(n.operands[i]);

@@ -3,7 +3,7 @@
 #include <iomanip>
 
 #include "engine/composite.hpp"
-#include "engine/program.hpp"
+#include "engine/print.hpp"
 
 namespace backbeat {
 
@@ -56,6 +56,18 @@ void print_attributes(std::ostream& out, const Attributes& attributes) {
       attributes);
 }
 
+// By Phase: forward, backward, second backward, higher, update, collective, recompute.
+constexpr const char* colours[] = {"#dceefb", "#fde3c8", "#f9c9c9", "#e5b8d8", "#e3e3e3", "#d5f0d3", "#fff3b8"};
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
 // The last two parts of a path say enough.
 std::string_view short_path(const char* file) {
   std::string_view path = file;
@@ -86,6 +98,55 @@ std::string describe(const Tape& tape, NodeId id) {
 std::ostream& operator<<(std::ostream& out, const Tape& tape) {
   for (NodeId id = 0; id < tape.size(); ++id) out << describe(tape, id) << '\n';
   return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const Program& program) {
+  const auto bytes = [&](NodeId id) { return Tensor(const_cast<Tape&>(program.tape), id); };
+  out << program.name << '\n' << program.tape;
+  for (const Program::Port& port : program.outputs) out << "output " << port.name << " = %" << port.node << ' ' << bytes(port.node) << '\n';
+  for (const Program::State& s : program.states)
+    if (s.write) out << "state " << s.name << " becomes %" << *s.write << ' ' << bytes(*s.write) << '\n';
+  return out;
+}
+
+std::string graphviz(const Program& program) {
+  const Tape& tape = program.tape;
+  std::vector<char> live(static_cast<size_t>(tape.size()), 0);
+  for (NodeId root : program.roots()) live[static_cast<size_t>(root)] = 1;
+  for (NodeId id = tape.size() - 1; id >= 0; --id)
+    if (live[static_cast<size_t>(id)])
+      for (NodeId operand : tape[id].operands) live[static_cast<size_t>(operand)] = 1;
+
+  std::ostringstream out;
+  out << "digraph " << quoted(program.name) << " {\n  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
+  std::vector<std::ostringstream> clusters(tape.scopes().size());
+  for (NodeId id = 0; id < tape.size(); ++id) {
+    if (!live[static_cast<size_t>(id)]) continue;
+    const Node& node = tape[id];
+    const Phase phase = tape.phase_of(id);
+    std::string label = concat(node.op, "\\n", node.dtype, node.shape);
+    if (const auto* name = std::get_if<InputName>(&node.attributes)) label = concat(name->name, "\\n", node.dtype, node.shape);
+    std::ostringstream& cluster = clusters[static_cast<size_t>(node.scope)];
+    cluster << "    n" << id << " [label=\"" << label << "\", fillcolor=\"" << colours[static_cast<size_t>(phase)] << "\", tooltip="
+            << quoted(describe(tape, id)) << "];\n";
+  }
+  for (size_t i = 0; i < clusters.size(); ++i) {
+    if (clusters[i].str().empty()) continue;
+    if (tape.scopes()[i].empty()) out << clusters[i].str();
+    else out << "  subgraph cluster_" << i << " { label=" << quoted(tape.scopes()[i]) << "; color=\"#999999\";\n" << clusters[i].str() << "  }\n";
+  }
+  for (NodeId id = 0; id < tape.size(); ++id)
+    if (live[static_cast<size_t>(id)])
+      for (NodeId operand : tape[id].operands) out << "  n" << operand << " -> n" << id << ";\n";
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    out << "  o" << i << " [label=" << quoted(program.outputs[i].name) << ", shape=ellipse, fillcolor=white];\n  n"
+        << program.outputs[i].node << " -> o" << i << ";\n";
+  for (size_t i = 0; i < program.states.size(); ++i)
+    if (program.states[i].write)
+      out << "  s" << i << " [label=" << quoted(program.states[i].name) << ", shape=cylinder, fillcolor=white];\n  n"
+          << *program.states[i].write << " -> s" << i << ";\n";
+  out << "}\n";
+  return out.str();
 }
 
 }  // namespace backbeat

@@ -52,7 +52,7 @@ Evaluation::Block Evaluation::block(const Step& step, Ref ref) {
 void Evaluation::fill(const Step& step, Ref out, double value) {
   host::VectorProgram program;
   const DType dtype = kernel_->refs()[static_cast<size_t>(out.index)].array.dtype;
-  program.ops.push_back({Op::constant, dtype, dtype, Direction::eq, 0, -1, -1, -1, value});
+  program.ops.push_back({.op = Op::constant, .dtype = dtype, .operand_dtype = dtype, .destination = 0, .value = value});
   program.outputs = {0};
   program.output_dtypes = {dtype};
   program.registers = 1;
@@ -91,10 +91,11 @@ void Evaluation::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p)
   }
   plan.c_dtype = z.dtype;
   plan.pass = p.pass;
-  if (z.dtype == DType::bf16)
-    fail("matmul", "the result of a block product is f32 or wider, got bf16: convert it in the epilogue");
+  if (is_half(z.dtype))
+    fail("matmul", "the result of a block product is f32 or wider, got ", z.dtype, ": convert it in the epilogue");
   plan.accumulate = p.accumulate;
-  compute(plan, x.base, y.base, z.base, nullptr);
+  plan_scratch_.resize(static_cast<size_t>(scratch_bytes(plan)));
+  compute(plan, x.base, y.base, z.base, plan_scratch_.data());
 }
 
 void Evaluation::convolve(const Step&, Ref c, Ref x, Ref w, const Convolution& v) {

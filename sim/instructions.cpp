@@ -188,6 +188,13 @@ void Recording::random(const Step& step, Ref out, Ref key) {
   vector(step, work, {key}, {out});
 }
 
+namespace {
+// bf16 is what the units multiply; f16 is taken for f32, at full precision.
+int passes_of(DType operands, Precision precision) {
+  return operands == DType::bf16 ? 1 : backbeat::passes_of(operands == DType::f16 ? Precision::highest : precision);
+}
+}  // namespace
+
 // The bf16 parts of a block: round, subtract, and again.
 void Recording::split(const Step& step, Ref parts, Ref in, Precision precision) {
   current_.refs[static_cast<size_t>(parts.index)].turn ^= 1;
@@ -230,7 +237,7 @@ void Recording::matmul(const Step& step, Ref c, Ref a, Ref b, const Product& p) 
 
   std::vector<int64_t> tiles;
   for (int64_t done = 0; done < k; done += chip_.mxu.rows) tiles.push_back(std::min(chip_.mxu.rows, k - done));
-  double passes = spec.array.dtype == DType::bf16 ? 1 : static_cast<double>(passes_of(p.precision));
+  double passes = static_cast<double>(passes_of(spec.array.dtype, p.precision));
   if (p.pass >= 0) passes = 1;
   if (p.emulated_passes > 0) passes = p.emulated_passes;
   const double share = static_cast<double>(size_of(spec.array.dtype)) / 4;
@@ -254,9 +261,9 @@ void Recording::convolve(const Step& step, Ref c, Ref x, Ref w, const Convolutio
     turn.write(slots(streamed).first);
   }
   begin_sums(c, v.accumulate);
-  const double passes = spec.array.dtype == DType::bf16 || v.pass >= 0 ? 1
-                        : spec.array.dtype == DType::f64               ? chip_.emulation.f64_passes
-                                                                       : static_cast<double>(passes_of(v.precision));
+  const double passes = v.pass >= 0                      ? 1
+                        : spec.array.dtype == DType::f64 ? chip_.emulation.f64_passes
+                                                         : static_cast<double>(passes_of(spec.array.dtype, v.precision));
   const double share = static_cast<double>(size_of(spec.array.dtype)) / 4;
   for (int64_t g = 0; g < v.groups; ++g)
     for (const ConvolutionPhase& phase : *v.phases) {

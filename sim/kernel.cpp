@@ -79,14 +79,24 @@ OpWork op_work(Op op, const Chip& chip) {
     case Op::divide:
     case Op::sqrt:
       return {chip.vpu.medium_slots + 1, 1};
+    case Op::remainder:
+      return {chip.vpu.medium_slots + 4, 1};
+    case Op::expm1:
+    case Op::log1p:
     case Op::logistic:
     case Op::power:
       return {2 * chip.vpu.medium_slots, 2};
+    case Op::erf:
     case Op::sine:
     case Op::cosine:
       return {chip.vpu.dear_slots, 0};
+    case Op::reduce_precision:
+      return {9, 0};
     case Op::sign:
       return {3, 0};
+    case Op::is_finite:
+    case Op::clamp:
+      return {2, 0};
     default:
       return {1, 0};
   }
@@ -113,8 +123,8 @@ VectorWork work_of(const host::VectorProgram& program, const Chip& chip) {
       work.alu_slots += (w.slots + w.pushes) * chip.emulation.i64_slots;
     else
       work.alu_slots += w.slots, work.eup_pushes += w.pushes;
-    // Without bf16 arithmetic each result is rounded back: bf16 runs on this vector unit as f32.
-    if (op.dtype == DType::bf16 && op.op != Op::convert && w.slots > 0) work.alu_slots += 1;
+    // Without arithmetic of halves each result is rounded back: they run on this vector unit as f32.
+    if (is_half(op.dtype) && op.op != Op::convert && w.slots > 0) work.alu_slots += 1;
   }
   return work;
 }

@@ -62,7 +62,7 @@ struct Product {
   int64_t pass = -1;                          // one pass of those of the precision; -1: all, one after the other
   bool a_transposed = false;                  // `a` is [k, m]: the XLU turns it
   bool b_transposed = false;                  // `b` is [n, k]: latched transposed
-  double emulated_passes = 0;                 // f64: that many passes
+  double emulated_passes = 0;                 // f64, i64, f16: that many passes
   Ref a_from{}, b_from{};                     // scratch that holds the turned or split operand, if any
   bool swapped = false;                       // `plan` calls `b` its first operand
   std::shared_ptr<const ProductPlan> plan{};  // values of the collapsed kernel

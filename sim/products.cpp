@@ -40,17 +40,14 @@ std::vector<int64_t> tile_ends(int64_t k, int64_t rows) {
   return ends;
 }
 
-template <class T>
-void multiply_integers(const ProductPlan& p, const T* a, const T* b, T* c) {
-  using U = std::make_unsigned_t<T>;  // integers wrap
-  for (int64_t i = 0; i < p.m; ++i)
-    for (int64_t j = 0; j < p.n; ++j) {
-      U sum = 0;
-      for (int64_t k = 0; k < p.k; ++k)
-        sum += static_cast<U>(a[p.a_row[static_cast<size_t>(i)] + p.a_column[static_cast<size_t>(k)]]) *
-               static_cast<U>(b[p.b_row[static_cast<size_t>(k)] + p.b_column[static_cast<size_t>(j)]]);
-      c[p.c_row[static_cast<size_t>(i)] + p.c_column[static_cast<size_t>(j)]] = static_cast<T>(sum);
-    }
+void multiply_integers(const ProductPlan& p, const void* a, const void* b, void* c) {
+  const auto at = [](const void* base, DType dtype, int64_t offset) {
+    return static_cast<const std::byte*>(base) + offset * size_of(dtype);
+  };
+  for (const ProductPlan::Batch& batch : p.batches)
+    host::gemm_integers(p.m, p.n, p.k, p.a_dtype, {at(a, p.a_dtype, batch.a), p.a_row.data(), p.a_column.data()},
+                        {at(b, p.b_dtype, batch.b), p.b_row.data(), p.b_column.data()}, p.c_dtype,
+                        static_cast<std::byte*>(c) + batch.c * size_of(p.c_dtype), p.c_row.data(), p.c_column.data());
 }
 
 template <class In, class Out>
@@ -88,6 +85,41 @@ int64_t result_elements(const ProductPlan& p) {
                         : last + p.c_row.back() + p.c_column.back() + 1;  // row-major results: the last is the largest
 }
 
+// What a product multiplies in: f64 if anything is f64. f16, which no unit has, runs as f32.
+DType multiplied_dtype(const ProductPlan& p) {
+  if (!is_float(p.a_dtype)) return p.a_dtype;
+  return p.c_dtype == DType::f64 ? DType::f64 : p.a_dtype == DType::f16 ? DType::f32 : p.a_dtype;
+}
+
+// Elements from an operand's base to the last one that a product reads.
+int64_t extent(const std::vector<int64_t>& row, const std::vector<int64_t>& column, int64_t last_batch) {
+  if (row.empty() || column.empty()) return 0;
+  return last_batch + *std::max_element(row.begin(), row.end()) + *std::max_element(column.begin(), column.end()) + 1;
+}
+int64_t a_extent(const ProductPlan& p) {
+  int64_t last = 0;
+  for (const ProductPlan::Batch& b : p.batches) last = std::max(last, b.a);
+  return extent(p.a_row, p.a_column, last);
+}
+int64_t b_extent(const ProductPlan& p) {
+  int64_t last = 0;
+  for (const ProductPlan::Batch& b : p.batches) last = std::max(last, b.b);
+  return extent(p.b_row, p.b_column, last);
+}
+
+const void* widened(DType from, DType to, const void* in, int64_t n, std::byte*& free) {
+  void* out = free;
+  free += aligned(n * size_of(to));
+  if (to == DType::f32) {
+    host::widen(from, in, static_cast<float*>(out), n);
+  } else {
+    visit(from, [&]<class From>() {
+      for (int64_t i = 0; i < n; ++i) static_cast<double*>(out)[i] = static_cast<double>(static_cast<const From*>(in)[i]);
+    });
+  }
+  return out;
+}
+
 }  // namespace
 
 const std::vector<PassParts>& passes(Precision precision) {
@@ -99,8 +131,9 @@ const std::vector<PassParts>& passes(Precision precision) {
 ProductPlan plan_product(const DotDims& dims, const Layout& a, const Layout& b, const Shape& out, DType dtype,
                          int64_t array_rows) {
   ProductPlan p;
-  p.a_dtype = p.b_dtype = p.c_dtype = dtype;
-  p.precision = dims.precision;
+  p.a_dtype = p.b_dtype = dtype;
+  p.c_dtype = dims.accumulation.value_or(dtype);
+  p.precision = dtype == DType::f16 ? Precision::highest : dims.precision;
   const Dims a_free = others(a.shape.size(), dims.lhs_batch, dims.lhs_contracting);
   const Dims b_free = others(b.shape.size(), dims.rhs_batch, dims.rhs_contracting);
   p.a_row = table(a, a_free);
@@ -122,39 +155,33 @@ ProductPlan plan_product(const DotDims& dims, const Layout& a, const Layout& b, 
   for (size_t i = 0; i < a_batch.size(); ++i)
     p.batches.push_back({a_batch[i] + a.offset, b_batch[i] + b.offset, c_offsets[i]});
   p.k_tiles = tile_ends(p.k, array_rows);
-  p.vector_unit = dtype == DType::f32 && (p.m == 1 || p.n == 1);
+  p.vector_unit = dtype == DType::f32 && p.c_dtype == DType::f32 && (p.m == 1 || p.n == 1);
   return p;
 }
 
-int64_t scratch_bytes(const ProductPlan& p) { return p.c_dtype == DType::bf16 ? aligned(result_elements(p) * 4) : 0; }
+int64_t scratch_bytes(const ProductPlan& p) {
+  const DType multiplied = multiplied_dtype(p);
+  int64_t bytes = is_half(p.c_dtype) ? aligned(result_elements(p) * 4) : 0;
+  if (multiplied != p.a_dtype) bytes += aligned(a_extent(p) * size_of(multiplied)) + aligned(b_extent(p) * size_of(multiplied));
+  return bytes;
+}
 
 void compute(const ProductPlan& p, const void* a, const void* b, void* c, void* scratch) {
-  switch (p.a_dtype) {
-    case DType::f64:
-      return multiply(p, static_cast<const double*>(a), static_cast<const double*>(b), static_cast<double*>(c),
-                      one_pass);
-    case DType::f32:
-      return multiply(p, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c),
-                      p.vector_unit ? one_pass : passes(p.precision));
-    case DType::bf16: {
-      float* sums = p.c_dtype == DType::bf16 ? static_cast<float*>(scratch) : static_cast<float*>(c);
-      multiply(p, static_cast<const bf16*>(a), static_cast<const bf16*>(b), sums, one_pass);
-      if (p.c_dtype == DType::bf16) host::f32_to_bf16(sums, static_cast<bf16*>(c), result_elements(p));
-      return;
-    }
-    case DType::i64:
-      return multiply_integers(p, static_cast<const int64_t*>(a), static_cast<const int64_t*>(b),
-                               static_cast<int64_t*>(c));
-    case DType::i32:
-      return multiply_integers(p, static_cast<const int32_t*>(a), static_cast<const int32_t*>(b),
-                               static_cast<int32_t*>(c));
-    case DType::u32:
-      return multiply_integers(p, static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b),
-                               static_cast<uint32_t*>(c));
-    case DType::boolean:
-      break;
+  if (is_integer(p.a_dtype)) return multiply_integers(p, a, b, c);
+  std::byte* free = static_cast<std::byte*>(scratch);
+  const DType multiplied = multiplied_dtype(p);
+  if (multiplied != p.a_dtype) {
+    a = widened(p.a_dtype, multiplied, a, a_extent(p), free);
+    b = widened(p.b_dtype, multiplied, b, b_extent(p), free);
   }
-  fail("dot_general", "the chip multiplies no bool");
+  if (multiplied == DType::f64)
+    return multiply(p, static_cast<const double*>(a), static_cast<const double*>(b), static_cast<double*>(c), one_pass);
+  float* sums = static_cast<float*>(is_half(p.c_dtype) ? free : c);
+  if (multiplied == DType::bf16)
+    multiply(p, static_cast<const bf16*>(a), static_cast<const bf16*>(b), sums, one_pass);
+  else
+    multiply(p, static_cast<const float*>(a), static_cast<const float*>(b), sums, p.vector_unit ? one_pass : passes(p.precision));
+  if (is_half(p.c_dtype)) host::narrow(p.c_dtype, sums, c, result_elements(p));
 }
 
 // --- convolutions
@@ -205,9 +232,11 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
   const int64_t rank = dims.lhs.spatial.size();
   ConvolutionPlan plan;
   plan.dtype = plan.lhs_dtype = dtype;
-  plan.precision = dims.precision;
+  plan.precision = dtype == DType::f16 ? Precision::highest : dims.precision;
   plan.rounded = dtype == DType::f32 && dims.precision == Precision::standard;
   plan.output_elements = element_count(out);
+  plan.kernel_extent = element_count(kernel.shape) > 0 ? kernel.offset + 1 : 0;
+  for (int64_t d = 0; d < kernel.shape.size() && plan.kernel_extent > 0; ++d) plan.kernel_extent += (kernel.shape[d] - 1) * kernel.strides[d];
 
   std::vector<std::vector<Taps>> phases;
   Dims high;
@@ -319,14 +348,14 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
 
 namespace {
 
-template <class T>
-void copy_with_border(const ConvolutionPlan& plan, const T* lhs, T* bordered) {
+template <class From, class T>
+void copy_with_border(const ConvolutionPlan& plan, const From* lhs, T* bordered) {
   const bool rounded = plan.rounded;
-  const auto value = [&](T x) {
-    if constexpr (std::is_same_v<T, float>)
+  const auto value = [&](From x) {
+    if constexpr (std::is_same_v<From, float>)
       return rounded ? static_cast<float>(bf16(x)) : x;
     else
-      return x;
+      return static_cast<T>(x);
   };
   const int64_t rank = plan.border.size(), features = plan.bordered.back();
   const int64_t images = plan.bordered[0];
@@ -350,13 +379,14 @@ void copy_with_border(const ConvolutionPlan& plan, const T* lhs, T* bordered) {
         to += (i + plan.border[s]) * strides[s + 1];
       }
       if (feature_stride == 1 && width_stride == features) {  // a line of the lhs is a line of the copy
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (std::is_same_v<From, float>) {
           if (rounded) {
-            host::round_to_bf16(lhs + from, to_image + to, width * features);
+            host::round_to_half(DType::bf16, lhs + from, to_image + to, width * features);
             continue;
           }
         }
-        std::copy(lhs + from, lhs + from + width * features, to_image + to);
+        if constexpr (std::is_same_v<From, T>) std::copy(lhs + from, lhs + from + width * features, to_image + to);
+        else host::widen(dtype_of<From>(), lhs + from, to_image + to, width * features);
       } else {
         for (int64_t c0 = 0; c0 < features; c0 += 16)  // 16 source lines at a time, each read along its own memory
           for (int64_t x = 0; x < width; ++x)
@@ -376,28 +406,33 @@ void multiply_all(const ConvolutionPlan& plan, const In* bordered, const In* ker
 
 }  // namespace
 
+// f16, which no unit has, runs as f32: the bordered lhs and a copy of the kernel are f32.
 int64_t scratch_bytes(const ConvolutionPlan& plan) {
-  return aligned(element_count(plan.bordered) * size_of(plan.dtype)) +
-         (plan.dtype == DType::bf16 ? aligned(plan.output_elements * 4) : 0);
+  const int64_t element = plan.dtype == DType::f16 ? 4 : size_of(plan.dtype);
+  return aligned(element_count(plan.bordered) * element) + (plan.dtype == DType::f16 ? aligned(plan.kernel_extent * 4) : 0) +
+         (is_half(plan.dtype) ? aligned(plan.output_elements * 4) : 0);
 }
 
 void compute(const ConvolutionPlan& plan, const void* lhs, const void* kernel, void* out, void* scratch) {
-  const auto run = [&]<class T>(T* bordered, auto* result) {
-    copy_with_border(plan, static_cast<const T*>(lhs), bordered);
-    multiply_all(plan, bordered, static_cast<const T*>(kernel), result);
+  if (!is_float(plan.dtype)) fail("convolution", "the chip convolves floating-point arrays only, got ", plan.dtype);
+  std::byte* free = static_cast<std::byte*>(scratch);
+  const auto run = [&]<class From, class T>(auto* result) {
+    T* bordered = reinterpret_cast<T*>(free);
+    free += aligned(element_count(plan.bordered) * static_cast<int64_t>(sizeof(T)));
+    copy_with_border(plan, static_cast<const From*>(lhs), bordered);
+    const void* weights = std::is_same_v<From, T> ? kernel : widened(plan.dtype, dtype_of<T>(), kernel, plan.kernel_extent, free);
+    float* sums = reinterpret_cast<float*>(free);
+    if constexpr (is_half(dtype_of<From>())) {  // summed in f32, rounded once
+      multiply_all(plan, bordered, static_cast<const T*>(weights), sums);
+      host::narrow(plan.dtype, sums, result, plan.output_elements);
+    } else {
+      multiply_all(plan, bordered, static_cast<const T*>(weights), result);
+    }
   };
-  if (plan.dtype == DType::f64) {
-    run(static_cast<double*>(scratch), static_cast<double*>(out));
-  } else if (plan.dtype == DType::f32) {
-    run(static_cast<float*>(scratch), static_cast<float*>(out));
-  } else if (plan.dtype == DType::bf16) {  // summed in f32, rounded once
-    float* sums =
-        reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(element_count(plan.bordered) * 2));
-    run(static_cast<bf16*>(scratch), sums);
-    host::f32_to_bf16(sums, static_cast<bf16*>(out), plan.output_elements);
-  } else {
-    fail("convolution", "the chip convolves floating-point arrays only, got ", plan.dtype);
-  }
+  if (plan.dtype == DType::f64) run.template operator()<double, double>(static_cast<double*>(out));
+  else if (plan.dtype == DType::f32) run.template operator()<float, float>(static_cast<float*>(out));
+  else if (plan.dtype == DType::bf16) run.template operator()<bf16, bf16>(static_cast<bf16*>(out));
+  else run.template operator()<f16, float>(static_cast<f16*>(out));
 }
 
 }  // namespace backbeat::sim

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/host/elementwise.hpp"
 #include "engine/host/reduce.hpp"
 #include "engine/philox.hpp"
 
@@ -60,7 +61,7 @@ VectorPlan plan_vector(host::VectorProgram program, const Shape& shape, const st
   return plan;
 }
 
-void compute(const VectorPlan& plan, const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+void compute(const VectorPlan& plan, std::span<const void* const> inputs, std::span<void* const> outputs) {
   if (plan.rows * plan.columns == 0) return;
   const int64_t repeats = element_count(plan.outer);
   // Operands of iteration `n` of the outer loops.
@@ -147,7 +148,7 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 int64_t scratch_bytes(const ReducePlan& plan) {
   int64_t bytes = plan.direct ? 0 : aligned(plan.elements * size_of(plan.dtype));
-  const int64_t element = plan.dtype == DType::bf16 ? 4 : size_of(plan.dtype);
+  const int64_t element = is_half(plan.dtype) ? 4 : size_of(plan.dtype);
   for (const ReducePlan::Stage& s : plan.stages) bytes += aligned(s.outer * s.inner * element);
   return bytes;
 }
@@ -157,7 +158,8 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
   const void* from = static_cast<const std::byte*>(in) + plan.offset * element;
   std::byte* free = static_cast<std::byte*>(scratch);
   if (!plan.direct) {
-    compute(plan.gather, {in}, {free});
+    void* dense = free;
+    compute(plan.gather, std::span(&in, 1), std::span(&dense, 1));
     from = free;
     free += aligned(plan.elements * element);
   }
@@ -165,11 +167,11 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
     std::memcpy(out, from, static_cast<size_t>(plan.elements * element));
     return;
   }
-  DType dtype = plan.dtype;  // a bf16 sum is carried in f32 from stage to stage
+  DType dtype = plan.dtype;  // a sum of halves is carried in f32 from stage to stage
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const ReducePlan::Stage& s = plan.stages[i];
     const bool last = i + 1 == plan.stages.size();
-    const bool carried = plan.dtype == DType::bf16 && plan.stages.size() > 1;
+    const bool carried = is_half(plan.dtype) && plan.stages.size() > 1;
     const DType out_dtype = carried ? DType::f32 : dtype;
     void* to = out;
     if (!last || carried) {
@@ -186,9 +188,7 @@ void compute(const ReducePlan& plan, const void* in, void* out, void* scratch) {
             static_cast<std::byte*>(to) + o * s.inner * size_of(out_dtype));
     }
     if (last && carried) {
-      const float* values = static_cast<const float*>(to);
-      bf16* rounded = static_cast<bf16*>(out);
-      for (int64_t j = 0; j < s.outer * s.inner; ++j) rounded[j] = bf16(values[j]);
+      host::narrow(plan.dtype, static_cast<const float*>(to), out, s.outer * s.inner);
     }
     from = to;
     dtype = out_dtype;
@@ -253,7 +253,7 @@ CopyPlan plan_concatenate(DType dtype, const std::vector<Layout>& parts, int64_t
 void compute(const CopyPlan& plan, const std::vector<const void*>& inputs, void* out) {
   if (plan.clear) std::memset(out, 0, static_cast<size_t>(plan.output_bytes));
   for (const CopyPlan::Region& region : plan.regions)
-    compute(region.copy, {inputs[static_cast<size_t>(region.source)]}, {out});
+    compute(region.copy, std::span(&inputs[static_cast<size_t>(region.source)], 1), std::span(&out, 1));
 }
 
 // --- random words and iota
@@ -276,10 +276,10 @@ void fill_iota(DType dtype, const Shape& shape, int64_t axis, void* out) {
     T* values = static_cast<T*>(out);
     for (int64_t i = 0, n = element_count(shape); i < n; ++i) {
       const int64_t v = i / step % shape[axis];
-      if constexpr (std::is_same_v<T, bf16>)
-        values[i] = bf16(static_cast<float>(v));
+      if constexpr (is_half(dtype_of<T>()))
+        values[i] = T(static_cast<double>(v));
       else
-        values[i] = static_cast<T>(static_cast<double>(v));
+        values[i] = static_cast<T>(v);
     }
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/dims.hpp"
@@ -43,6 +44,7 @@ struct ProductPlan {
   int64_t pass = -1;         // this pass alone; -1: all
   DType a_dtype = DType::f32, b_dtype = DType::f32, c_dtype = DType::f32;
 };
+// `dtype` is the operands'.
 ProductPlan plan_product(const DotDims& dims, const Layout& a, const Layout& b, const Shape& out, DType dtype,
                          int64_t array_rows);
 // `scratch` holds scratch_bytes(plan).
@@ -60,7 +62,7 @@ struct ConvolutionPlan {
   bool rounded = false;  // bordered holds f32 values that are rounded to bf16 already, once and not at every tap
   std::vector<ProductPlan> products;  // a = bordered lhs, b = kernel, c = output
   bool overwrites_all = true;         // false: some outputs have no taps and are zero
-  int64_t output_elements = 0;
+  int64_t output_elements = 0, kernel_extent = 0;  // kernel_extent: elements from its base to its last one
 };
 // Taps of one output phase, per spatial dimension: kernel index and offset into the (undilated, unpadded) lhs.
 struct Taps {
@@ -92,7 +94,7 @@ struct VectorPlan {
 };
 VectorPlan plan_vector(host::VectorProgram program, const Shape& shape, const std::vector<Layout>& inputs,
                        const std::vector<Layout>& outputs);
-void compute(const VectorPlan& plan, const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
+void compute(const VectorPlan& plan, std::span<const void* const> inputs, std::span<void* const> outputs);
 
 // --- reductions: the innermost group of neighbouring axes first, in the order that engine/host/reduce.hpp states
 struct ReducePlan {

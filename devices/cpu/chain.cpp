@@ -114,8 +114,7 @@ Step chain_step(const Tape& tape, const Fusion& fusion, const FusionGroup& group
   };
   for (NodeId id : chain) {
     const Node& node = tape[id];
-    VectorOp op{.op = node.op, .dtype = node.dtype, .operand_dtype = tape[node.operands[0]].dtype};
-    if (node.op == Op::compare) op.direction = std::get<Direction>(node.attributes);
+    VectorOp op = host::vector_op(node, tape[node.operands[0]].dtype);
     int* const slots[] = {&op.a, &op.b, &op.c};
     for (size_t i = 0; i < node.operands.size(); ++i) *slots[i] = register_of(node.operands[i]);
     op.destination = registers.take();

@@ -202,7 +202,7 @@ Step convolution_step(const Tape& tape, NodeId id) {
   const int64_t padded_bytes = plan->copies ? (element_count(plan->padded) * size_of(dtype) + 63) / 64 * 64 : 0;
   const int64_t elements = element_count(node.shape);
 
-  Step step{{id}, {lhs, kernel}, {id}, {}, padded_bytes + (dtype == DType::bf16 ? elements * 4 : 0), {}};
+  Step step{{id}, {lhs, kernel}, {id}, {}, padded_bytes + (is_half(dtype) ? elements * 4 : 0), {}};
   step.work = [=](const Memory& m) {
     const auto run = [&]<class From, class To>(To* out) {
       convolve<From, To>(*plan, dtype, m.at<From>(lhs), m.at<From>(kernel), out, reinterpret_cast<From*>(m.scratch));
@@ -210,8 +210,8 @@ Step convolution_step(const Tape& tape, NodeId id) {
     if (dtype == DType::f64) return run.template operator()<double>(m.at<double>(id));
     if (dtype == DType::f32) return run.template operator()<float>(m.at<float>(id));
     float* sums = reinterpret_cast<float*>(m.scratch + padded_bytes);  // adds in f32, rounds once
-    run.template operator()<bf16>(sums);
-    host::f32_to_bf16(sums, m.at<bf16>(id), elements);
+    dtype == DType::bf16 ? run.template operator()<bf16>(sums) : run.template operator()<f16>(sums);
+    host::narrow(dtype, sums, m.at(id), elements);
   };
   return step;
 }

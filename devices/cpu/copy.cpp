@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #if defined(__SSE__)
@@ -22,6 +23,14 @@ int threads_for(int64_t elements) {
 
 struct Axis2 {
   int64_t size, from, to;
+};
+struct Axes {  // in place: a step allocates nothing
+  std::array<Axis2, Dims::max_rank> axis;
+  size_t count = 0;
+  void push_back(const Axis2& a) { axis[count++] = a; }
+  Axis2& back() { return axis[count - 1]; }
+  const Axis2& back() const { return axis[count - 1]; }
+  const Axis2& operator[](size_t i) const { return axis[i]; }
 };
 
 // A tile of which `from` is contiguous along rows and `to` along columns, by way of a buffer: each cache line is read once
@@ -70,28 +79,28 @@ void copy_run(const T* from, const Axis2& axis, T* to) {
 }
 
 template <class T>
-void copy(const std::vector<Axis2>& axes, int64_t elements, const T* from, T* to) {
+void copy(const Axes& axes, int64_t elements, const T* from, T* to) {
   const Axis2 inner = axes.back();
   // The axis along which `from` is contiguous, if that is not the inner one: then tiles beat runs.
-  size_t cross = axes.size();
+  size_t cross = axes.count;
   if (inner.to == 1 && inner.from != 1 && inner.from != 0)
-    for (size_t i = 0; i + 1 < axes.size(); ++i)
+    for (size_t i = 0; i + 1 < axes.count; ++i)
       if (axes[i].from == 1 && axes[i].size > 1) cross = i;
   constexpr int64_t tile = 64;
-  const bool tiled = cross < axes.size();
+  const bool tiled = cross < axes.count;
   // Work items: all outer axes, cut further into strips of the crossing axis (or of the inner one, if it is all there is).
-  std::vector<Axis2> outer;
-  for (size_t i = 0; i + 1 < axes.size(); ++i)
+  Axes outer;
+  for (size_t i = 0; i + 1 < axes.count; ++i)
     if (i != cross) outer.push_back(axes[i]);
   int64_t items = 1;
-  for (const Axis2& a : outer) items *= a.size;
+  for (size_t i = 0; i < outer.count; ++i) items *= outer[i].size;
   const int64_t strips = tiled ? (axes[cross].size + tile - 1) / tile : items == 1 ? (inner.size + 65535) / 65536 : 1;
 #pragma omp parallel for schedule(static) num_threads(threads_for(elements)) if (threads_for(elements) > 1)
   for (int64_t item = 0; item < items * strips; ++item) {
     int64_t rest = item / strips;
     const T* in = from;
     T* out = to;
-    for (size_t i = outer.size(); i-- > 0;) {
+    for (size_t i = outer.count; i-- > 0;) {
       const int64_t at = rest % outer[i].size;
       rest /= outer[i].size;
       in += at * outer[i].from;
@@ -115,17 +124,17 @@ void copy(const std::vector<Axis2>& axes, int64_t elements, const T* from, T* to
 
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Dims& from_strides, void* to, const Dims& to_strides) {
   // Axes of size one go; neighbours that continue each other become one.
-  std::vector<Axis2> axes;
+  Axes axes;
   for (int64_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0) return;
     if (shape[i] == 1) continue;
     const Axis2 axis{shape[i], from_strides[i], to_strides[i]};
-    if (!axes.empty() && axes.back().from == axis.size * axis.from && axes.back().to == axis.size * axis.to)
+    if (axes.count > 0 && axes.back().from == axis.size * axis.from && axes.back().to == axis.size * axis.to)
       axes.back() = {axes.back().size * axis.size, axis.from, axis.to};
     else
       axes.push_back(axis);
   }
-  if (axes.empty()) axes.push_back({1, 1, 1});
+  if (axes.count == 0) axes.push_back({1, 1, 1});
   const int64_t n = element_count(shape);
   switch (size_of(dtype)) {
     case 1: return copy(axes, n, static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to));

@@ -1,4 +1,5 @@
-// dot_general: offset tables over the operands as they lie, one GEMM a batch element. No transpose is ever made.
+// dot_general: offset tables over the operands as they lie, one GEMM a batch element. No transpose is ever made. Floats are
+// added up in f32, or in f64 where the operands or the result are f64: operands that are narrower are widened first.
 #include <omp.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ Dims free_dims(const Shape& shape, const Dims& batch, const Dims& contracting) {
   return free;
 }
 
+void widened(DType from, const char* in, int64_t n, double* out) {
+  visit(from, [&]<class From>() {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(reinterpret_cast<const From*>(in)[i]);
+  });
+}
+
 struct Tables {
   std::vector<int64_t> a_batch, a_row, a_column, b_batch, b_row, b_column, c_row, c_column;
 };
@@ -43,7 +50,7 @@ Step dot_step(const Tape& tape, NodeId id) {
   const DotDims& dims = *std::get<std::shared_ptr<const DotDims>>(node.attributes);
   const NodeId lhs = node.operands[0], rhs = node.operands[1];
   const Shape &a = tape[lhs].shape, &b = tape[rhs].shape;
-  const DType dtype = node.dtype;
+  const DType from = tape[lhs].dtype, to = node.dtype;
 
   auto tables = std::make_shared<Tables>();
   tables->a_batch = offsets(a, dims.lhs_batch);
@@ -58,7 +65,10 @@ Step dot_step(const Tape& tape, NodeId id) {
   for (int64_t j = 0; j < n; ++j) tables->c_column.push_back(j);
 
   Step step{{id}, {lhs, rhs}, {id}, {}, 0, {}};
-  if (dtype == DType::bf16) step.scratch_bytes = batch * m * n * 4;  // adds in f32, rounds once
+  if (is_half(to)) step.scratch_bytes = batch * m * n * 4;  // adds in f32, rounds once
+  const int64_t lhs_count = element_count(a), rhs_count = element_count(b);
+  const bool widens = to == DType::f64 && from != DType::f64;
+  if (widens) step.scratch_bytes = (lhs_count + rhs_count) * 8;
   // Many small products run side by side, few large ones are split inside.
   const double products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool batch_threads = batch > 1 && products < 2.5e6 && products * static_cast<double>(batch) > 2.5e6;
@@ -75,11 +85,26 @@ Step dot_step(const Tape& tape, NodeId id) {
                    host::IndexedOut<To>{z + i * m * n, t.c_row.data(), t.c_column.data()});
       }
     };
-    if (dtype == DType::f64) return each(memory.at<double>(lhs), memory.at<double>(rhs), memory.at<double>(id));
-    if (dtype == DType::f32) return each(memory.at<float>(lhs), memory.at<float>(rhs), memory.at<float>(id));
-    float* sums = reinterpret_cast<float*>(memory.scratch);
-    each(memory.at<bf16>(lhs), memory.at<bf16>(rhs), sums);
-    host::f32_to_bf16(sums, memory.at<bf16>(id), batch * m * n);
+    if (is_integer(to)) {
+      for (size_t i = 0; i < t.a_batch.size(); ++i)
+        host::gemm_integers(
+            m, n, k, from, {memory.at(lhs) + t.a_batch[i] * size_of(from), t.a_row.data(), t.a_column.data()},
+            {memory.at(rhs) + t.b_batch[i] * size_of(from), t.b_row.data(), t.b_column.data()}, to,
+            memory.at(id) + static_cast<int64_t>(i) * m * n * size_of(to), t.c_row.data(), t.c_column.data());
+      return;
+    }
+    if (widens) {
+      double* x = reinterpret_cast<double*>(memory.scratch);
+      widened(from, memory.at(lhs), lhs_count, x);
+      widened(from, memory.at(rhs), rhs_count, x + lhs_count);
+      return each(static_cast<const double*>(x), static_cast<const double*>(x + lhs_count), memory.at<double>(id));
+    }
+    if (to == DType::f64) return each(memory.at<double>(lhs), memory.at<double>(rhs), memory.at<double>(id));
+    float* sums = is_half(to) ? reinterpret_cast<float*>(memory.scratch) : memory.at<float>(id);
+    if (from == DType::bf16) each(memory.at<bf16>(lhs), memory.at<bf16>(rhs), sums);
+    else if (from == DType::f16) each(memory.at<f16>(lhs), memory.at<f16>(rhs), sums);
+    else each(memory.at<float>(lhs), memory.at<float>(rhs), sums);
+    if (is_half(to)) host::narrow(to, sums, memory.at(id), batch * m * n);
   };
   return step;
 }

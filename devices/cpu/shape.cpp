@@ -89,9 +89,9 @@ Step shape_step(const Tape& tape, NodeId id) {
 Array iota_array(const Tape& tape, NodeId id) {
   const Node& node = tape[id];
   const int64_t axis = std::get<Axis>(node.attributes).index, stride = row_major_strides(node.shape)[axis];
-  Array a(node.dtype, node.shape);
-  for (int64_t i = 0; i < a.size(); ++i) a.set(i, static_cast<double>(i / stride % node.shape[axis]));
-  return a;
+  Array counted(DType::i64, node.shape);
+  for (int64_t i = 0; i < counted.size(); ++i) counted.data<int64_t>()[i] = i / stride % node.shape[axis];
+  return counted.converted(node.dtype);
 }
 
 }  // namespace backbeat::cpu

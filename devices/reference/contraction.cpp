@@ -1,4 +1,4 @@
-// Products as plain loops, their terms added in ascending order in the dtype (bf16: in f32, rounded once); random bits.
+// Products as plain loops, their terms added in ascending order in the dtype (halves: in f32, rounded once); random bits.
 #include "devices/reference/evaluate.hpp"
 #include "engine/philox.hpp"
 
@@ -25,6 +25,12 @@ Array arranged(const Array& x, const Dims& batch, const Dims& contracting, bool 
 }
 
 template <class T>
+void add_product(T& sum, T x, T y) { sum += x * y; }
+void add_product(int64_t& sum, int64_t x, int64_t y) {  // wraps
+  sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+}
+
+template <class T>
 Array products(const Array& lhs, const Array& rhs, const Shape& shape, const DotDims& dims) {
   const int64_t batches = count(lhs.shape(), dims.lhs_batch), depth = count(lhs.shape(), dims.lhs_contracting);
   Array result = Array::zeros(dtype_of<T>(), shape);
@@ -39,8 +45,8 @@ Array products(const Array& lhs, const Array& rhs, const Shape& shape, const Dot
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t k = 0; k < depth; ++k)
         for (int64_t column = 0; column < columns; ++column)
-          out[(batch * rows + row) * columns + column] +=
-              x[(batch * rows + row) * depth + k] * y[(batch * depth + k) * columns + column];
+          add_product(out[(batch * rows + row) * columns + column], x[(batch * rows + row) * depth + k],
+                      y[(batch * depth + k) * columns + column]);
   return result;
 }
 
@@ -120,9 +126,13 @@ Array correlation(const Array& lhs, const Array& kernel, const Shape& shape, con
 }  // namespace
 
 Array dot_general(const Array& lhs, const Array& rhs, const Shape& shape, const DotDims& dims) {
-  const DType dtype = lhs.dtype();
-  if (dtype == DType::f64) return products<double>(lhs, rhs, shape, dims);
-  return products<float>(lhs.converted(DType::f32), rhs.converted(DType::f32), shape, dims).converted(dtype);
+  const DType result = dims.accumulation.value_or(lhs.dtype());
+  const DType sums = is_integer(result) ? DType::i64 : result == DType::f64 ? DType::f64 : DType::f32;
+  const Array a = lhs.converted(sums), b = rhs.converted(sums);
+  return (sums == DType::i64   ? products<int64_t>(a, b, shape, dims)
+          : sums == DType::f64 ? products<double>(a, b, shape, dims)
+                               : products<float>(a, b, shape, dims))
+      .converted(result);
 }
 
 Array convolution(const Array& lhs, const Array& kernel, const Shape& shape, const ConvDims& dims) {

@@ -1,4 +1,4 @@
-// One node's value from its operands' values: what the reference device is made of. bf16 computes in f32 and rounds
+// One node's value from its operands' values: what the reference device is made of. bf16 and f16 compute in f32 and round
 // once.
 #pragma once
 #include <span>

@@ -106,6 +106,12 @@ Array iota(DType dtype, const Shape& shape, int64_t axis) {
 namespace {
 
 template <class T>
+T plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps
+  else return a + b;
+}
+
+template <class T>
 Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
   using Limits = std::numeric_limits<T>;
   constexpr T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::min();
@@ -126,7 +132,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
         if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
         else return a * b;
       });
-    default: return fold(0, [](T a, T b) { return a + b; });
+    default: return fold(0, plus<T>);
   }
 }
 
@@ -134,7 +140,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
 
 Array reduce(const Array& x, const Shape& shape, const ReduceDims& dims) {
   if (x.size() == 0) return Array::full(x.dtype(), shape, dims.kind == Reduction::product ? 1 : 0);
-  // Integers add up in i64 (the low bits are right), bf16 in f32, rounded once.
+  // Integers add up in i64 (the low bits are right), halves in f32, rounded once.
   const DType dtype = x.dtype();
   if (dtype == DType::f64) return reduced<double>(x, shape, dims);
   if (is_float(dtype)) return reduced<float>(x.converted(DType::f32), shape, dims).converted(dtype);

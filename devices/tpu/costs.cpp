@@ -1,5 +1,6 @@
 // The books of a run: which node paid how much of what.
 #include <algorithm>
+#include <set>
 #include <map>
 #include <set>
 
@@ -80,7 +81,7 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
   cost.nodes.push_back({});
   cost.nodes[0].scope = "launch";
   cost.nodes[0].bound_by = "launch";
-  Precision highest = Precision::standard;
+  std::set<Precision> precisions;  // of products
   for (NodeId id = 0; id < tape.size(); ++id) {
     const Node& node = tape[id];
     if (!lowering.fusion.live[static_cast<size_t>(id)] || node.op == Op::input || node.op == Op::constant ||
@@ -99,12 +100,11 @@ Cost build_cost(const Program& program, const Lowering& lowering, const Schedule
     row.flops_padded = lowering.flops_padded[static_cast<size_t>(id)];
     row.bound_by = "none";
     cost.nodes.push_back(std::move(row));
-    if (node.op == Op::dot_general)
-      highest = std::max(highest, std::get<std::shared_ptr<const DotDims>>(node.attributes)->precision);
-    if (node.op == Op::convolution)
-      highest = std::max(highest, std::get<std::shared_ptr<const ConvDims>>(node.attributes)->precision);
+    if (node.op == Op::dot_general) precisions.insert(std::get<std::shared_ptr<const DotDims>>(node.attributes)->precision);
+    if (node.op == Op::convolution) precisions.insert(std::get<std::shared_ptr<const ConvDims>>(node.attributes)->precision);
   }
-  cost.precision = std::string(name_of(highest));
+  for (Precision precision : precisions) cost.precision += concat(cost.precision.empty() ? "" : " and ", name_of(precision));
+  if (precisions.empty()) cost.precision = name_of(Precision::standard);
   const auto row = [&](NodeId id) -> NodeCost& {
     return cost.nodes[id < 0 ? 0 : static_cast<size_t>(row_of[static_cast<size_t>(id)])];
   };

@@ -329,11 +329,7 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
         held->second = std::max(held->second, until);
       continue;
     }
-    host::VectorOp op;
-    op.op = n.op;
-    op.dtype = n.dtype;
-    op.operand_dtype = n.op == Op::convert || n.op == Op::compare ? node(n.operands[0]).dtype : n.dtype;
-    if (n.op == Op::compare) op.direction = std::get<Direction>(n.attributes);
+    host::VectorOp op = host::vector_op(n, node(n.operands[0]).dtype);
     int* slots[] = {&op.a, &op.b, &op.c};
     for (size_t i = 0; i < n.operands.size(); ++i) *slots[i] = reg[at(n.operands[i])];
     if (free.empty()) {

@@ -36,6 +36,7 @@ void Lowerer::lower_convolution(const FusionGroup& group) {
     phases = std::move(next);
   }
   const int64_t passes = n.dtype == DType::f32   ? passes_of(dims.precision)
+                         : n.dtype == DType::f16 ? passes_of(Precision::highest)
                          : n.dtype == DType::f64 ? static_cast<int64_t>(std::ceil(chip_.emulation.f64_passes))
                                                  : 1;
   int64_t padded = 0, padded_swapped = 0;

@@ -39,18 +39,18 @@ void Lowerer::lower_dot(const FusionGroup& group) {
   const Dims r_free = free_dims(r.size(), dims.rhs_batch, dims.rhs_contracting);
   const int64_t m = product_of(l, l_free), cols = product_of(r, r_free), k = product_of(l, dims.lhs_contracting);
   const int64_t batches = product_of(l, dims.lhs_batch);
-  if (n.dtype == DType::f32 && (m == 1 || cols == 1)) return lower_matvec(group, dims);
+  const DType from = node(lhs).dtype;
+  if (from == DType::f32 && n.dtype == DType::f32 && (m == 1 || cols == 1)) return lower_matvec(group, dims);
 
   const auto up = [](int64_t v, int64_t unit) { return ceil_div(v, unit) * unit; };
   sim::MatmulSpec spec;
-  spec.dtype = n.dtype;
+  spec.dtype = from;
   spec.result = n.dtype;
   spec.batches = batches;
   spec.precision = dims.precision;
   if (n.dtype == DType::f64 || n.dtype == DType::i64) spec.emulated_passes = chip_.emulation.f64_passes;
-  const double passes = spec.emulated_passes > 0 ? spec.emulated_passes
-                        : n.dtype == DType::f32  ? passes_of(dims.precision)
-                                                 : 1;
+  else if (from == DType::f16) spec.emulated_passes = passes_of(Precision::highest);
+  const double passes = spec.emulated_passes > 0 ? spec.emulated_passes : from == DType::f32 ? passes_of(dims.precision) : 1;
   out_.flops_padded[at(group.head)] = static_cast<int64_t>(std::ceil(passes)) * 2 * batches *
                                       up(m, chip_.vpu.sublanes) * up(cols, chip_.mxu.columns) * up(k, chip_.mxu.rows);
 
@@ -112,7 +112,7 @@ void Lowerer::lower_dot(const FusionGroup& group) {
 
   const auto plan = std::make_shared<sim::ProductPlan>();
   if (values_)
-    *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, n.dtype,
+    *plan = sim::plan_product(dims, out_.values[at(lhs)].layout, out_.values[at(rhs)].layout, n.shape, from,
                               chip_.mxu.rows);
   spec.plan = plan;
 
@@ -154,7 +154,7 @@ void Lowerer::lower_dot(const FusionGroup& group) {
     work.build_for_choice = [once, &chip](const Tile& t) {
       return sim::matmul_kernel(once, {t.m, t.n, t.k, t.swap_order}, chip);
     };
-  std::string key = concat("matmul ", n.dtype, batches, ' ', spec.m, ' ', spec.n, ' ', spec.k, ' ', spec.a_transposed,
+  std::string key = concat("matmul ", from, n.dtype, batches, ' ', spec.m, ' ', spec.n, ' ', spec.k, ' ', spec.a_transposed,
                            spec.b_transposed, static_cast<int>(dims.precision), spec.head_is_output, ' ',
                            e.work.alu_slots, ' ', e.work.eup_pushes, ' ', e.lane_broadcasts);
   for (const auto& i : spec.epilogue.inputs) key += concat(" i", i.dtype, i.head, i.full, i.vregs);

@@ -65,18 +65,46 @@ BACKBEAT_DEFINITION typename L::V minimum(typename L::V a, typename L::V b) {
   return L::choose(a < b, a, L::choose(a == a, b, a));
 }
 
+BACKBEAT_DEFINITION typename L::V clamp(typename L::V low, typename L::V x, typename L::V high) {
+  return minimum<L>(maximum<L>(x, low), high);
+}
+
 BACKBEAT_DEFINITION typename L::V sign(typename L::V x) {  // zeros and NaN stay what they are
   return L::choose(x > number<L>(0), number<L>(1), L::choose(x < number<L>(0), number<L>(-1), x));
 }
 
 BACKBEAT_DEFINITION typename L::V rsqrt(typename L::V x) { return number<L>(1) / L::root(x); }
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), ln 2 in two parts of which n times the first is exact; exp(r) = 1 + r + r^2 q.
-BACKBEAT_DEFINITION typename L::V exp(typename L::V x) {
+// The integer next to x for floor, ceil and round: its sign is x's, so that a zero keeps it. From 2^23 on x is one.
+BACKBEAT_DEFINITION typename L::V signed_like(typename L::V y, typename L::V x) {
+  using I = typename L::I;
+  return L::value((L::bits(y) & I(0x7fffffff)) | (L::bits(x) & I(INT32_MIN)));
+}
+BACKBEAT_DEFINITION typename L::V round_nearest_even(typename L::V x) {
   using V = typename L::V;
-  const V a = L::choose(x > number<L>(89), number<L>(89), L::choose(x < number<L>(-105), number<L>(-105), x));
-  const V s = shifted<L>(a * number<L>(0x1.715476p+0f)), n = unshifted<L>(s);
-  const V first = a - n * number<L>(0x1.63p-1f), second = n * number<L>(0x1.bd0106p-13f);
+  const V a = absolute<L>(x), step = number<L>(8388608.0f);
+  return L::choose(a < step, signed_like<L>((a + step) - step, x), x);
+}
+BACKBEAT_DEFINITION typename L::V floor(typename L::V x) {
+  const typename L::V n = round_nearest_even<L>(x);
+  return L::choose(n > x, n - number<L>(1), n);
+}
+BACKBEAT_DEFINITION typename L::V ceil(typename L::V x) {
+  const typename L::V n = round_nearest_even<L>(x);
+  return L::choose(n < x, signed_like<L>(n + number<L>(1), x), n);
+}
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), ln 2 in two parts of which n times the first is exact; exp(r) = 1 + r + tail,
+// tail = r^2 q + what r lost to rounding.
+template <class L>
+struct Exponent {
+  typename L::V r, tail;
+  typename L::I n;
+};
+BACKBEAT_DEFINITION Exponent<L> exponent(typename L::V x) {
+  using V = typename L::V;
+  const V s = shifted<L>(x * number<L>(0x1.715476p+0f)), n = unshifted<L>(s);
+  const V first = x - n * number<L>(0x1.63p-1f), second = n * number<L>(0x1.bd0106p-13f);
   const V r = first + second, lost = second - (r - first);
   V q = number<L>(0x1.a1256cp-13f);
   q = q * r + number<L>(0x1.6d43b0p-10f);
@@ -84,7 +112,25 @@ BACKBEAT_DEFINITION typename L::V exp(typename L::V x) {
   q = q * r + number<L>(0x1.5554e8p-5f);
   q = q * r + number<L>(0x1.555556p-3f);
   q = q * r + number<L>(0.5f);
-  return scale<L>(((q * (r * r) + lost) + r) + number<L>(1), shifted_integer<L>(s));
+  return {r, q * (r * r) + lost, shifted_integer<L>(s)};
+}
+BACKBEAT_DEFINITION typename L::V exp(typename L::V x) {
+  using V = typename L::V;
+  const V a = L::choose(x > number<L>(89), number<L>(89), L::choose(x < number<L>(-105), number<L>(-105), x));
+  const Exponent<L> e = exponent<L>(a);
+  return scale<L>((e.tail + e.r) + number<L>(1), e.n);
+}
+
+// exp(x) - 1 = (2^n - 1) + 2^n (r + tail): the first two terms are added with what their sum loses. All of it is halved, so
+// that 2^128 fits.
+BACKBEAT_DEFINITION typename L::V expm1(typename L::V x) {
+  using V = typename L::V;
+  const V a = L::choose(x > number<L>(89), number<L>(89), L::choose(x < number<L>(-18), number<L>(-18), x));
+  const Exponent<L> e = exponent<L>(a);
+  const V half = L::value((e.n + typename L::I(126)) << 23);  // 2^(n-1)
+  const V whole = half - number<L>(0.5f), part = half * e.r, sum = whole + part, lost = part - (sum - whole);
+  const V y = sum + (lost + half * e.tail);
+  return L::choose(absolute<L>(x) < number<L>(0x1p-25f), x, y + y);
 }
 
 // A positive finite x as m 2^e with m in [sqrt(1/2), sqrt(2)).
@@ -102,11 +148,10 @@ BACKBEAT_DEFINITION Split<L> split(typename L::V x) {
   return {L::value(L::bits(normal) - (exponent << 23)), L::choose(tiny, e - number<L>(23), e)};
 }
 
-// log(x) = e ln 2 + log(m), log(1 + f) = f - f^2 / 2 + f^3 p(f).
-BACKBEAT_DEFINITION typename L::V log(typename L::V x) {
+// log(m 2^e) = e ln 2 + log(1 + f) + rest, log(1 + f) = f - f^2 / 2 + f^3 p(f).
+BACKBEAT_DEFINITION typename L::V logarithm(typename L::V f, typename L::V e, typename L::V rest) {
   using V = typename L::V;
-  const Split<L> s = split<L>(x);
-  const V f = s.m - number<L>(1), square = f * f;
+  const V square = f * f;
   V p = number<L>(0x1.1d8ea6p-4f);
   p = p * f + number<L>(-0x1.d635bcp-4f);
   p = p * f + number<L>(0x1.dea282p-4f);
@@ -116,12 +161,57 @@ BACKBEAT_DEFINITION typename L::V log(typename L::V x) {
   p = p * f + number<L>(0x1.999d5ap-3f);
   p = p * f + number<L>(-0x1.fffffcp-3f);
   p = p * f + number<L>(0x1.555554p-2f);
-  V y = (p * f) * square + s.e * number<L>(-0x1.bd0106p-13f);
+  V y = (p * f) * square + (e * number<L>(-0x1.bd0106p-13f) + rest);
   y = y - square * number<L>(0.5f);
-  y = (f + y) + s.e * number<L>(0x1.63p-1f);
+  return (f + y) + e * number<L>(0x1.63p-1f);
+}
+BACKBEAT_DEFINITION typename L::V log(typename L::V x) {
+  using V = typename L::V;
+  const Split<L> s = split<L>(x);
+  V y = logarithm<L>(s.m - number<L>(1), s.e, number<L>(0));
   y = L::choose(x < infinity<L>(), y, x);  // infinity and NaN
   y = L::choose(x == number<L>(0), pattern<L>(0xff800000u), y);
   return L::choose(x < number<L>(0), not_a_number<L>(), y);
+}
+
+// log(1 + x): where 1 + x needs no scaling f is x itself; elsewhere what 1 + x lost counts with the derivative there.
+BACKBEAT_DEFINITION typename L::V log1p(typename L::V x) {
+  using V = typename L::V;
+  const V one = number<L>(1), sum = one + x;
+  const V lost = L::choose(x < one, x - (sum - one), one - (sum - x));
+  const Split<L> s = split<L>(sum);
+  const auto plain = s.e == number<L>(0);
+  V y = logarithm<L>(L::choose(plain, x, s.m - one), s.e, L::choose(plain, number<L>(0), lost / sum));
+  y = L::choose(x == number<L>(0), x, y);  // a zero keeps its sign
+  y = L::choose(sum < infinity<L>(), y, x);
+  y = L::choose(x == number<L>(-1), pattern<L>(0xff800000u), y);
+  return L::choose(x < number<L>(-1), not_a_number<L>(), y);
+}
+
+// Small arguments by x + x p(x^2), the others by 1 - exp(g(|x| - 1)), where erfc(x) = exp(g). Both polynomials are weighted
+// least squares (Lawson) of our own on Chebyshev points of the functions in 40 digits; from 4 on the result is 1.
+BACKBEAT_DEFINITION typename L::V erf(typename L::V x) {
+  using V = typename L::V;
+  const V a = absolute<L>(x), z = x * x;
+  V p = number<L>(0x1.5f113cp-14f);
+  p = p * z + number<L>(-0x1.aae984p-11f);
+  p = p * z + number<L>(0x1.54dad8p-8f);
+  p = p * z + number<L>(-0x1.b8107cp-6f);
+  p = p * z + number<L>(0x1.ce2e20p-4f);
+  p = p * z + number<L>(-0x1.812744p-2f);
+  p = p * z + number<L>(0x1.06eba8p-3f);
+  const V small = x * p + x;
+  const V t = L::choose(a < number<L>(4), a, number<L>(4)) - number<L>(1);
+  V g = number<L>(-0x1.624fa6p-16f);
+  g = g * t + number<L>(0x1.2cd75ep-12f);
+  g = g * t + number<L>(-0x1.071f4ap-9f);
+  g = g * t + number<L>(0x1.4915a2p-7f);
+  g = g * t + number<L>(-0x1.547a1cp-5f);
+  g = g * t + number<L>(-0x1.afabc2p-1f);
+  g = g * t + number<L>(-0x1.51c9b0p+1f);
+  g = g * t + number<L>(-0x1.d97fc0p+0f);
+  const V large = signed_like<L>(number<L>(1) - exp<L>(g), x);
+  return L::choose(x == x, L::choose(a < number<L>(0.921875f), small, large), x);
 }
 
 // Small arguments by x + x^3 t(x^2), the others by 1 - 2 / (exp(2 |x|) + 1).

@@ -17,8 +17,12 @@ UnaryKernel unary_f32(Op op);            // Error for an operation that has no s
 BinaryKernel binary_f32(Op op);
 CompareKernel compare_f32(Direction direction);
 void select_f32(const uint8_t* condition, const float* a, const float* b, float* out, int64_t n);
-void round_to_bf16(const float* in, float* out, int64_t n);   // the rounded value, still a float
-void bf16_to_f32(const bf16* in, float* out, int64_t n);
-void f32_to_bf16(const float* in, bf16* out, int64_t n);
+void clamp_f32(const float* low, const float* x, const float* high, float* out, int64_t n);
+
+
+// `half` is bf16 or f16. The bits are those of engine/dtype.hpp, NaN included.
+void round_to_half(DType half, const float* in, float* out, int64_t n);  // the rounded value, still a float
+void widen(DType half, const void* in, float* out, int64_t n);
+void narrow(DType half, const float* in, void* out, int64_t n);
 
 }  // namespace backbeat::host

@@ -177,7 +177,7 @@ void run(int64_t m, int64_t n, int64_t k, Indexed<From> a, Indexed<From> b, Inde
     default_tiles.push_back(k);
     tiles = default_tiles;
   }
-  const bool exact = std::is_same_v<From, bf16> || (o.a_part != Part::whole && o.b_part != Part::whole);
+  const bool exact = is_half(dtype_of<From>()) || (o.a_part != Part::whole && o.b_part != Part::whole);
   Problem<From, T> p{m, n, k, {a.base, a.row, a.column, static_cast<int>(o.a_part)}, {b.base, b.column, b.row, static_cast<int>(o.b_part)},
                      c, tiles, o.accumulate, o.matrix_unit, exact};
   const GemmKernels<T>& kernel = gemm_kernels<T>();
@@ -214,6 +214,9 @@ void gemm(int64_t m, int64_t n, int64_t k, Indexed<float> a, Indexed<float> b, I
   run(m, n, k, a, b, c, o);
 }
 void gemm(int64_t m, int64_t n, int64_t k, Indexed<bf16> a, Indexed<bf16> b, IndexedOut<float> c, const GemmOptions& o) {
+  run(m, n, k, a, b, c, o);
+}
+void gemm(int64_t m, int64_t n, int64_t k, Indexed<f16> a, Indexed<f16> b, IndexedOut<float> c, const GemmOptions& o) {
   run(m, n, k, a, b, c, o);
 }
 

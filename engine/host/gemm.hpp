@@ -41,7 +41,7 @@ struct GemmOptions {
   bool accumulate = false;              // C += A B instead of C = A B
   std::span<const int64_t> k_tiles{};   // the ends of the K tiles, ascending, the last one k; empty: tiles of 256
   bool matrix_unit = false;             // flush subnormals, multiply and add apart (see above)
-  Part a_part = Part::whole;            // f32 operands of the matrix unit only; bf16 operands are always whole
+  Part a_part = Part::whole;            // f32 operands of the matrix unit only; halves are always whole
   Part b_part = Part::whole;
   int threads = 0;                      // at most so many; 0: as OpenMP is set. Small products run on one in any case
 };
@@ -53,6 +53,18 @@ void gemm(int64_t m, int64_t n, int64_t k, Indexed<float> a, Indexed<float> b, I
           const GemmOptions& options = {});
 void gemm(int64_t m, int64_t n, int64_t k, Indexed<bf16> a, Indexed<bf16> b, IndexedOut<float> c,
           const GemmOptions& options = {});
+void gemm(int64_t m, int64_t n, int64_t k, Indexed<f16> a, Indexed<f16> b, IndexedOut<float> c,
+          const GemmOptions& options = {});
+
+// C = A B of integers: both operands become `to` by keeping its low bits or extending theirs, and products and sums wrap.
+// Bases point to elements of `from`, respectively `to`.
+struct IntegerOperand {
+  const void* base;
+  const int64_t* row;
+  const int64_t* column;
+};
+void gemm_integers(int64_t m, int64_t n, int64_t k, DType from, IntegerOperand a, IntegerOperand b, DType to, void* c,
+                   const int64_t* c_row, const int64_t* c_column);
 
 // The definition in scalar code, one element after the other: what tests compare gemm with, bit for bit.
 void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<double> a, Indexed<double> b, IndexedOut<double> c,

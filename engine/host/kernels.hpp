@@ -21,7 +21,7 @@ struct BlockArguments {
   int64_t tiles;
   bool accumulate;             // the first tile adds to C too
   bool matrix_unit;
-  bool exact_products;         // operands are bf16 numbers
+  bool exact_products;         // operands are numbers of a half
   const float* a_range;        // by panel, matrix unit only: smallest nonzero and largest magnitude
   const float* b_range;
 };
@@ -36,7 +36,10 @@ struct GemmKernels {
 // Rounds a packed panel in place to one of the bf16 parts (0: whole, 1: high, 2: middle, 3: low), flushes subnormals,
 // makes every NaN the same and stores the panel's smallest nonzero and largest magnitude in range[0] and range[1].
 using PreparePanel = void (*)(float* panel, int64_t n, int part, float* range);
-enum UnaryIndex { u_negate, u_abs, u_sign, u_exp, u_log, u_sqrt, u_rsqrt, u_tanh, u_logistic, u_sine, u_cosine, u_count };
+enum UnaryIndex {
+  u_negate, u_abs, u_sign, u_exp, u_expm1, u_log, u_log1p, u_sqrt, u_rsqrt, u_tanh, u_logistic, u_erf, u_sine, u_cosine,
+  u_floor, u_ceil, u_round, u_count
+};
 enum BinaryIndex { b_add, b_subtract, b_multiply, b_divide, b_maximum, b_minimum, b_power, b_count };
 
 struct Kernels {
@@ -49,9 +52,13 @@ struct Kernels {
   void (*binary[b_count])(const float* a, const float* b, float* out, int64_t n);
   void (*compare[6])(const float* a, const float* b, uint8_t* out, int64_t n);  // Direction
   void (*select)(const uint8_t* condition, const float* a, const float* b, float* out, int64_t n);
+  void (*clamp)(const float* low, const float* x, const float* high, float* out, int64_t n);
   void (*round_to_bf16)(const float* in, float* out, int64_t n);
   void (*bf16_to_f32)(const uint16_t* in, float* out, int64_t n);
   void (*f32_to_bf16)(const float* in, uint16_t* out, int64_t n);
+  void (*round_to_f16)(const float* in, float* out, int64_t n);
+  void (*f16_to_f32)(const uint16_t* in, float* out, int64_t n);
+  void (*f32_to_f16)(const float* in, uint16_t* out, int64_t n);
 
   // kind 0, 1, 2, 3: sum, max, min, product. One block of the order in reduce.hpp.
   float (*fold_f32)(int kind, const float* in, int64_t n);

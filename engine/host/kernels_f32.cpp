@@ -40,13 +40,19 @@ BACKBEAT_UNARY(Negate, define::negate<Lanes>(x))
 BACKBEAT_UNARY(Abs, define::absolute<Lanes>(x))
 BACKBEAT_UNARY(Sign, define::sign<Lanes>(x))
 BACKBEAT_UNARY(Exp, define::exp<Lanes>(x))
+BACKBEAT_UNARY(Expm1, define::expm1<Lanes>(x))
 BACKBEAT_UNARY(Log, define::log<Lanes>(x))
+BACKBEAT_UNARY(Log1p, define::log1p<Lanes>(x))
 BACKBEAT_UNARY(Sqrt, Lanes::root(x))
 BACKBEAT_UNARY(Rsqrt, define::rsqrt<Lanes>(x))
 BACKBEAT_UNARY(Tanh, define::tanh<Lanes>(x))
 BACKBEAT_UNARY(Logistic, define::logistic<Lanes>(x))
+BACKBEAT_UNARY(Erf, define::erf<Lanes>(x))
 BACKBEAT_UNARY(Sine, define::sine<Lanes>(x))
 BACKBEAT_UNARY(Cosine, define::cosine<Lanes>(x))
+BACKBEAT_UNARY(Floor, define::floor<Lanes>(x))
+BACKBEAT_UNARY(Ceil, define::ceil<Lanes>(x))
+BACKBEAT_UNARY(Round, define::round_nearest_even<Lanes>(x))
 BACKBEAT_BINARY(Add, x + y)
 BACKBEAT_BINARY(Subtract, x - y)
 BACKBEAT_BINARY(Multiply, x * y)
@@ -70,6 +76,9 @@ void select(const uint8_t* condition, const float* a, const float* b, float* out
     out[i] = condition[i] ? x : y;
   }
 }
+void clamp(const float* low, const float* x, const float* high, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = define::clamp<Scalar>(low[i], x[i], high[i]);
+}
 [[gnu::always_inline]] inline uint32_t rounded(uint32_t u) {  // the upper half is the bf16
   const uint32_t up = u + 0x7fffu + ((u >> 16) & 1u), nan = u | 0x00400000u;
   return (u & 0x7fffffffu) > 0x7f800000u ? nan : up;
@@ -84,6 +93,30 @@ void bf16_to_f32(const uint16_t* in, float* out, int64_t n) {
 void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<uint16_t>(rounded(__builtin_bit_cast(uint32_t, in[i])) >> 16);
+}
+// What f16 of engine/dtype.hpp does, without branches.
+[[gnu::always_inline]] inline uint32_t f16_of(float x) {
+  const uint32_t u = __builtin_bit_cast(uint32_t, x), m = u & 0x7fffffffu;
+  const uint32_t nan = 0x7e00u | ((m >> 13) & 0x1ffu), normal = (m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13;
+  const uint32_t small = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, m) + 0.5f) - 0x3f000000u;
+  const uint32_t finite = m >= 0x38800000u ? normal : small, bounded = m >= 0x47800000u ? 0x7c00u : finite;
+  return ((u >> 16) & 0x8000u) | (m > 0x7f800000u ? nan : bounded);
+}
+[[gnu::always_inline]] inline float f32_of(uint32_t h) {
+  const uint32_t exponent = h & 0x7c00u, fraction = h & 0x3ffu, shifted = (h & 0x7fffu) << 13;
+  const uint32_t small = __builtin_bit_cast(uint32_t, static_cast<float>(static_cast<int32_t>(fraction)) * 0x1p-24f);
+  const uint32_t normal = shifted + 0x38000000u, special = shifted | 0x7f800000u;
+  const uint32_t magnitude = exponent == 0 ? small : exponent == 0x7c00u ? special : normal;
+  return __builtin_bit_cast(float, ((h & 0x8000u) << 16) | magnitude);
+}
+void round_to_f16(const float* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = f32_of(f16_of(in[i]));
+}
+void f16_to_f32(const uint16_t* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = f32_of(in[i]);
+}
+void f32_to_f16(const float* in, uint16_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(f16_of(in[i]));
 }
 
 // Sum, maximum, minimum of registers and of single elements.
@@ -149,13 +182,19 @@ void fill_f32(Kernels& k) {
   k.unary[u_abs] = unary<Abs>;
   k.unary[u_sign] = unary<Sign>;
   k.unary[u_exp] = unary<Exp>;
+  k.unary[u_expm1] = unary<Expm1>;
   k.unary[u_log] = unary<Log>;
+  k.unary[u_log1p] = unary<Log1p>;
   k.unary[u_sqrt] = unary<Sqrt>;
   k.unary[u_rsqrt] = unary<Rsqrt>;
   k.unary[u_tanh] = unary<Tanh>;
   k.unary[u_logistic] = unary<Logistic>;
+  k.unary[u_erf] = unary<Erf>;
   k.unary[u_sine] = unary<Sine>;
   k.unary[u_cosine] = unary<Cosine>;
+  k.unary[u_floor] = unary<Floor>;
+  k.unary[u_ceil] = unary<Ceil>;
+  k.unary[u_round] = unary<Round>;
   k.binary[b_add] = binary<Add>;
   k.binary[b_subtract] = binary<Subtract>;
   k.binary[b_multiply] = binary<Multiply>;
@@ -170,9 +209,13 @@ void fill_f32(Kernels& k) {
   k.compare[4] = compare<4>;
   k.compare[5] = compare<5>;
   k.select = select;
+  k.clamp = clamp;
   k.round_to_bf16 = round_to_bf16;
   k.bf16_to_f32 = bf16_to_f32;
   k.f32_to_bf16 = f32_to_bf16;
+  k.round_to_f16 = round_to_f16;
+  k.f16_to_f32 = f16_to_f32;
+  k.f32_to_f16 = f32_to_f16;
   k.fold_f32 = fold<Floats>;
   k.fold_f64 = fold<Doubles>;
   k.take_f32 = take_into<Floats>;

@@ -14,7 +14,7 @@ namespace backbeat::host {
 
 template <class To, class From>
 inline To widened(From x) {
-  if constexpr (std::is_same_v<From, bf16>) return static_cast<float>(x);
+  if constexpr (is_half(dtype_of<From>())) return static_cast<float>(x);
   else return x;
 }
 

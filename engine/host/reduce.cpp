@@ -47,9 +47,9 @@ template <class T, class From>
 const T* gathered(const From* in, int64_t stride, int64_t n, T* room) {
   if constexpr (std::is_same_v<T, From>)
     if (stride == 1) return in;
-  if constexpr (std::is_same_v<From, bf16>)
+  if constexpr (is_half(dtype_of<From>()))
     if (stride == 1) {
-      bf16_to_f32(in, room, n);
+      widen(dtype_of<From>(), in, room, n);
       return room;
     }
   for (int64_t i = 0; i < n; ++i) room[i] = static_cast<T>(in[i * stride]);
@@ -58,7 +58,8 @@ const T* gathered(const From* in, int64_t stride, int64_t n, T* room) {
 
 template <class T>
 void put(DType dtype, void* out, int64_t i, T value) {
-  if (dtype == DType::bf16) static_cast<bf16*>(out)[i] = bf16(static_cast<float>(value));
+  if (dtype == DType::bf16) static_cast<bf16*>(out)[i] = bf16(value);
+  else if (dtype == DType::f16) static_cast<f16*>(out)[i] = f16(value);
   else static_cast<T*>(out)[i] = value;
 }
 
@@ -132,30 +133,24 @@ void integers(Reduction kind, int64_t results, int64_t result_stride, int64_t n,
   }
 }
 
+// What an element is added up in.
+template <class From>
+using Sum = std::conditional_t<is_half(dtype_of<From>()), float, From>;
+
 }  // namespace
 
 void reduce_over_columns(Reduction kind, DType dtype, int64_t rows, int64_t columns, VectorInput in, DType out_dtype, void* out) {
-  switch (dtype) {
-    case DType::f64: return over_columns<double, double>(kind, rows, columns, in, out_dtype, out);
-    case DType::f32: return over_columns<float, float>(kind, rows, columns, in, out_dtype, out);
-    case DType::bf16: return over_columns<float, bf16>(kind, rows, columns, in, out_dtype, out);
-    case DType::i64: return integers<int64_t>(kind, rows, in.row_stride, columns, in.column_stride, in.base, out);
-    case DType::i32: return integers<int32_t>(kind, rows, in.row_stride, columns, in.column_stride, in.base, out);
-    case DType::u32: return integers<uint32_t>(kind, rows, in.row_stride, columns, in.column_stride, in.base, out);
-    case DType::boolean: return integers<bool>(kind, rows, in.row_stride, columns, in.column_stride, in.base, out);
-  }
+  visit(dtype, [&]<class From>() {
+    if constexpr (is_float(dtype_of<From>())) over_columns<Sum<From>, From>(kind, rows, columns, in, out_dtype, out);
+    else integers<From>(kind, rows, in.row_stride, columns, in.column_stride, in.base, out);
+  });
 }
 
 void reduce_over_rows(Reduction kind, DType dtype, int64_t rows, int64_t columns, VectorInput in, DType out_dtype, void* out) {
-  switch (dtype) {
-    case DType::f64: return over_rows<double, double>(kind, rows, columns, in, out_dtype, out);
-    case DType::f32: return over_rows<float, float>(kind, rows, columns, in, out_dtype, out);
-    case DType::bf16: return over_rows<float, bf16>(kind, rows, columns, in, out_dtype, out);
-    case DType::i64: return integers<int64_t>(kind, columns, in.column_stride, rows, in.row_stride, in.base, out);
-    case DType::i32: return integers<int32_t>(kind, columns, in.column_stride, rows, in.row_stride, in.base, out);
-    case DType::u32: return integers<uint32_t>(kind, columns, in.column_stride, rows, in.row_stride, in.base, out);
-    case DType::boolean: return integers<bool>(kind, columns, in.column_stride, rows, in.row_stride, in.base, out);
-  }
+  visit(dtype, [&]<class From>() {
+    if constexpr (is_float(dtype_of<From>())) over_rows<Sum<From>, From>(kind, rows, columns, in, out_dtype, out);
+    else integers<From>(kind, columns, in.column_stride, rows, in.row_stride, in.base, out);
+  });
 }
 
 }  // namespace backbeat::host

@@ -34,14 +34,14 @@ const char* at(const void* base, DType dtype, int64_t element) {
 // rows x columns elements from memory into a register, element after element.
 void load(DType dtype, const void* from, int64_t row_stride, int64_t column_stride, int64_t rows, int64_t columns, void* out) {
   visit(dtype, [&]<class T>() {
-    using R = std::conditional_t<std::is_same_v<T, bf16>, float, std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
+    using R = std::conditional_t<is_half(dtype_of<T>()), float, T>;
     R* to = static_cast<R*>(out);
     for (int64_t r = 0; r < rows; ++r, to += columns) {
       const T* in = static_cast<const T*>(from) + r * row_stride;
       if (column_stride == 0) {
         std::fill_n(to, columns, static_cast<R>(*in));
       } else if (column_stride == 1) {
-        if constexpr (std::is_same_v<T, bf16>) bf16_to_f32(in, to, columns);
+        if constexpr (is_half(dtype_of<T>())) widen(dtype, in, to, columns);
         else std::memcpy(to, in, static_cast<size_t>(columns) * sizeof(T));
       } else {
         for (int64_t c = 0; c < columns; ++c) to[c] = static_cast<R>(in[c * column_stride]);
@@ -52,12 +52,12 @@ void load(DType dtype, const void* from, int64_t row_stride, int64_t column_stri
 
 void store(DType dtype, const void* in, int64_t rows, int64_t columns, void* to, int64_t row_stride, int64_t column_stride) {
   visit(dtype, [&]<class T>() {
-    using R = std::conditional_t<std::is_same_v<T, bf16>, float, std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
+    using R = std::conditional_t<is_half(dtype_of<T>()), float, T>;
     const R* from = static_cast<const R*>(in);
     for (int64_t r = 0; r < rows; ++r, from += columns) {
       T* out = static_cast<T*>(to) + r * row_stride;
       if (column_stride == 1) {
-        if constexpr (std::is_same_v<T, bf16>) f32_to_bf16(from, out, columns);
+        if constexpr (is_half(dtype_of<T>())) narrow(dtype, from, out, columns);
         else std::memcpy(out, from, static_cast<size_t>(columns) * sizeof(T));
       } else {
         for (int64_t c = 0; c < columns; ++c) out[c * column_stride] = static_cast<T>(from[c]);
@@ -88,7 +88,7 @@ void run_region(const VectorProgram& p, const Region& region, int64_t columns, s
     if (in.row_stride == 0 && (in.column_stride == 0 || height > 1)) {
       fetch[i] = Fetch::once;
       load(dtype, at(in.base, dtype, region.c0 * in.column_stride), 0, in.column_stride, height, width, own(i));
-    } else if (dense && dtype != DType::bf16) {
+    } else if (dense && !is_half(dtype)) {
       fetch[i] = Fetch::direct;
     } else if (in.column_stride == 0 && height == 1) {
       fetch[i] = Fetch::row;
@@ -103,7 +103,7 @@ void run_region(const VectorProgram& p, const Region& region, int64_t columns, s
   int straight = -1;
   if (!p.ops.empty() && p.ops.back().op != Op::constant)
     for (size_t o = 0; o < outputs.size() && straight < 0; ++o)
-      if (p.outputs[o] == p.ops.back().destination && p.output_dtypes[o] != DType::bf16 && outputs[o].column_stride == 1 &&
+      if (p.outputs[o] == p.ops.back().destination && !is_half(p.output_dtypes[o]) && outputs[o].column_stride == 1 &&
           (height == 1 || outputs[o].row_stride == width) && outputs.size() == 1)
         straight = static_cast<int>(o);
 
@@ -163,8 +163,9 @@ double nanoseconds(const VectorProgram& p) {
     const double wide = op.dtype == DType::f64 ? 5 : 1;
     switch (op.op) {
       case Op::constant: break;
-      case Op::exp: case Op::log: case Op::tanh: case Op::logistic: case Op::sine: case Op::cosine: ns += 0.8 * wide; break;
-      case Op::power: ns += 3 * wide; break;
+      case Op::exp: case Op::expm1: case Op::log: case Op::log1p: case Op::tanh: case Op::logistic: case Op::erf: case Op::sine:
+      case Op::cosine: ns += 0.8 * wide; break;
+      case Op::power: case Op::remainder: ns += 3 * wide; break;
       case Op::divide: case Op::sqrt: case Op::rsqrt: ns += 0.4; break;
       default: ns += 0.1;
     }
@@ -173,6 +174,13 @@ double nanoseconds(const VectorProgram& p) {
 }
 
 }  // namespace
+
+VectorOp vector_op(const Node& node, DType operand_dtype) {
+  VectorOp op{.op = node.op, .dtype = node.dtype, .operand_dtype = operand_dtype};
+  if (const Direction* direction = std::get_if<Direction>(&node.attributes)) op.direction = *direction;
+  if (const FloatFormat* format = std::get_if<FloatFormat>(&node.attributes)) op.format = *format;
+  return op;
+}
 
 void run(const VectorProgram& p, int64_t rows, int64_t columns, std::span<const VectorInput> inputs,
          std::span<const VectorOutput> outputs) {

@@ -1,17 +1,18 @@
 // A little register program over chunks of elements: what a fused group of elementwise nodes becomes, on the cpu device
 // and on the chip's vector unit. Each register holds one chunk; the program runs over a chunk while it lies in L1.
 //
-// f32 values are the exact definitions of definitions.hpp, the same bits at every instruction-set level. bf16 values are
-// computed in f32 and rounded once an operation, to nearest even. Integers wrap; a float becomes an integer by truncation
-// with saturation (NaN gives 0); x / 0 = -1 and the smallest value / -1 = itself for signed integers, x / 0 = all ones for
-// u32; a shift by the width or more gives 0. bool: add and maximum are or, multiply and minimum are and.
+// f32 values are the exact definitions of definitions.hpp, the same bits at every instruction-set level. bf16 and f16 values
+// are computed in f32 and rounded once an operation, to nearest even. Integers wrap; a float becomes an integer by truncation
+// with saturation (NaN gives 0); x / 0 is all ones, x rem 0 is x, the smallest value / -1 is itself; a shift by the width or
+// more, or by less than nothing, leaves 0, or sign bits where it is arithmetic. bool: add and maximum are or, multiply and
+// minimum are and.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/dtype.hpp"
-#include "engine/primitive.hpp"
+#include "engine/tape.hpp"
 
 namespace backbeat::host {
 
@@ -19,12 +20,15 @@ namespace backbeat::host {
 struct VectorOp {
   Op op = Op::constant;
   DType dtype = DType::f32;          // of the result
-  DType operand_dtype = DType::f32;  // of operand a where it differs from the result's: convert and compare
-  Direction direction = Direction::eq;
+  DType operand_dtype = DType::f32;  // of operand a, which may differ from the result's: convert, compare, is_finite
+  Direction direction = Direction::eq;  // compare
+  FloatFormat format = {};              // reduce_precision
   int destination = -1;
-  int a = -1, b = -1, c = -1;        // registers; select takes a = the bool, b where true, c where false
+  int a = -1, b = -1, c = -1;        // registers, in the order of the node's operands
   double value = 0;
 };
+
+VectorOp vector_op(const Node& node, DType operand_dtype);  // with the node's attributes, its registers still to be filled in
 
 // Registers 0 ... inputs - 1 hold the inputs and are never written. A register of a constant is written by it alone; any
 // other may be reused, with any dtype, once its value is dead; by the operation that reads it last only for a value of the

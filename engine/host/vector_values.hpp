@@ -1,7 +1,8 @@
 // One operation of a vector program on one chunk: operands and result are contiguous, in the type that a register has for
-// a dtype (f32 and bf16: float; bool: one byte).
+// a dtype: float for f32, bf16 and f16, its own for the others.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/host/vector_program.hpp"
 
@@ -10,16 +11,9 @@ namespace backbeat::host {
 // Calls the body with the register type of `dtype`.
 template <class Body>
 decltype(auto) visit_register(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::f64: return body.template operator()<double>();
-    case DType::f32:
-    case DType::bf16: return body.template operator()<float>();
-    case DType::i64: return body.template operator()<int64_t>();
-    case DType::i32: return body.template operator()<int32_t>();
-    case DType::u32: return body.template operator()<uint32_t>();
-    case DType::boolean: break;
-  }
-  return body.template operator()<uint8_t>();
+  return visit(dtype, [&]<class T>() -> decltype(auto) {
+    return body.template operator()<std::conditional_t<is_half(dtype_of<T>()), float, T>>();
+  });
 }
 int64_t register_size(DType dtype);  // bytes an element
 

@@ -1,10 +1,12 @@
 #include "models/wgan_gp/train.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "devices/nonfinite.hpp"
 #include "engine/io/file.hpp"
 #include "models/checkpoint.hpp"
 #include "report/plots.hpp"
@@ -18,11 +20,18 @@ namespace fs = std::filesystem;
 constexpr int64_t score_samples = 4000, grid_columns = 10, grid_images = 100, plotted_points = 1000;
 constexpr uint32_t evaluation_draw = 0xffffffffu;  // noise that no training step uses
 
+std::string describe(const std::vector<PrecisionRule>& rules) {
+  std::string text;
+  for (const PrecisionRule& rule : rules)
+    text += concat(", precision of ", rule.scope, rule.order < 0 ? "" : concat(" order ", rule.order), ' ', name_of(rule.precision));
+  return text;
+}
+
 std::string recipe_of(const Model& model, const TrainOptions& o) {
   const Config& c = model.config();
   return concat("wgan-gp ", c.data, ", batch ", c.batch, ", lambda ", exact(c.lambda), ", penalty ", name_of(c.penalty), ", activation ",
                 name_of(c.activation), ", precision ", name_of(c.precision), ", ", describe(c.optimizer), ", critic steps ",
-                o.critic_steps, ", seed ", c.seed, ", ", o.device_recipe);
+                o.critic_steps, ", seed ", c.seed, ", ", o.device_recipe, describe(o.precisions));
 }
 
 constexpr const char* csv_header = "iteration,wasserstein,critic_loss,penalty,norm_mean,norm_spread,generator_loss\n";
@@ -82,7 +91,7 @@ class Run {
     if (!result_.interrupted) evaluate();
     result_.iterations = done_;
     result_.parameters_sha256 = sha256_of(state_, model_.parameter_names());
-    if (done_ > result_.resumed_at || device_.name() == "tpu") result_.critic_cost = critic_->cost();
+    if (done_ > result_.resumed_at || device_.name() == "tpu") result_.critic_cost = critic_.executable->cost();
     return std::move(result_);
   }
 
@@ -124,10 +133,35 @@ class Run {
     if (error) fail("train", options_.out, ": cannot make the directory: ", error.message());
   }
 
-  std::unique_ptr<Executable> compile(const Program& program) {
+  struct Compiled {
+    Program program;
+    std::unique_ptr<Executable> executable;
+  };
+
+  Compiled compile(const Program& program) {
     ++result_.compiled_programs;
-    return device_.compile(optimize(program, options_.passes), options_.compile);
+    Program changed = program;
+    override_precision(changed, options_.precisions);
+    Program optimized = optimize(changed, options_.passes);
+    auto executable = device_.compile(optimized, options_.compile);
+    return {std::move(optimized), std::move(executable)};
   }
+
+  // `when` is put into words only for an error.
+  template <class When>
+  std::vector<Array> run(const Compiled& compiled, std::span<const Array> inputs, When&& when) {
+    if (!options_.check_finite) return compiled.executable->run(inputs, state_);
+    StateStore before;  // the run writes in place
+    for (const auto& [name, array] : state_.arrays()) before.set(name, array.clone());
+    std::vector<Array> outputs = compiled.executable->run(inputs, state_);
+    bool finite = std::all_of(outputs.begin(), outputs.end(), all_finite);
+    for (const Program::State& s : compiled.program.states) finite = finite && (!s.write || all_finite(state_.at(s.name)));
+    if (finite) return outputs;
+    const auto found = find_nonfinite(device_, compiled.program, inputs, before, options_.compile);
+    throw RunError(concat("[train] ", when(), ": ", found ? found->text : "a result is not finite, and was when computed again", kept()));
+  }
+
+  std::string kept() const { return saved_ ? "; the last checkpoint is kept in " + options_.out : ""; }
 
   Array draw(uint32_t which) const { return Array::scalar(which); }
 
@@ -138,16 +172,17 @@ class Run {
     for (int64_t k = 0; k < options_.critic_steps; ++k) {
       const int64_t step = done_ * options_.critic_steps + k;
       const Array which = draw(static_cast<uint32_t>(step));
-      const Array fake = generate_->run(std::span(&which, 1), state_)[0];
+      const auto when = [&] { return concat("iteration ", l.iteration, ", critic step ", k + 1); };
+      const Array fake = run(generate_, std::span(&which, 1), when)[0];
       const Array inputs[] = {data_.batch(c.batch, c.seed, static_cast<uint64_t>(step)).reshaped(fake.shape()), fake};
-      const std::vector<Array> out = critic_->run(inputs, state_);
+      const std::vector<Array> out = run(critic_, inputs, when);
       l.wasserstein = out[0].item(), l.critic = out[1].item();
       if (c.penalty != Penalty::none) l.penalty = out[2].item(), l.norm_mean = out[3].item(), l.norm_spread = out[4].item();
     }
-    l.generator = generator_->run({}, state_)[0].item();
+    l.generator = run(generator_, {}, [&] { return concat("iteration ", l.iteration, ", generator step"); })[0].item();
     if (!std::isfinite(l.critic) || !std::isfinite(l.generator))
       throw RunError(concat("[train] the loss is not finite at iteration ", l.iteration, " (critic ", l.critic, ", generator ",
-                            l.generator, ")", saved_ ? "; the last checkpoint is kept in " + options_.out : ""));
+                            l.generator, "; --check-finite finds the operation)", kept()));
     ++done_;
     result_.losses.push_back(l);
     observer_.iteration(l);
@@ -171,7 +206,7 @@ class Run {
     Array all(DType::f32, shape);
     for (int64_t first = 0, k = 0; first < count; first += batch, ++k) {
       const Array which = draw(evaluation_draw - static_cast<uint32_t>(k));
-      const Array some = generate_->run(std::span(&which, 1), state_)[0];
+      const Array some = generate_.executable->run(std::span(&which, 1), state_)[0];
       const int64_t taken = std::min(batch, count - first);
       std::copy_n(some.data<float>(), taken * each, all.data<float>() + first * each);
     }
@@ -188,7 +223,7 @@ class Run {
     for (const char* file : {"checkpoint.safetensors", "losses.csv"}) result_.written.push_back(path(file));
     if (is_toy(model_.config().data)) {
       const Array points = plot_grid();
-      const Array values = compile(model_.criticize(points.shape()[0]))->run(std::span(&points, 1), state_)[0];
+      const Array values = compile(model_.criticize(points.shape()[0])).executable->run(std::span(&points, 1), state_)[0];
       const Array real = data_.batch(plotted_points, model_.config().seed, ~uint64_t{0});
       write_png(path("critic.png"), contour_plot(values, real, samples(plotted_points)));
       result_.written.push_back(path("critic.png"));
@@ -206,7 +241,7 @@ class Run {
   const Observer& observer_;
   StateStore state_;
   TrainResult result_;
-  std::unique_ptr<Executable> critic_, generator_, generate_;
+  Compiled critic_, generator_, generate_;
   int64_t done_ = 0;
   bool saved_ = false;  // there is a checkpoint of this run
 };

@@ -5,6 +5,7 @@
 
 #include "devices/device.hpp"
 #include "engine/passes.hpp"
+#include "engine/precision.hpp"
 #include "models/data/dataset.hpp"
 #include "models/data/metrics.hpp"
 #include "models/wgan_gp/steps.hpp"
@@ -19,8 +20,10 @@ struct TrainOptions {
   bool overwrite = false;     // begin anew even if `out` holds a run
   double checkpoint_seconds = 20;
   PassOptions passes;
+  std::vector<PrecisionRule> precisions;  // of products; see engine/precision.hpp
   CompileOptions compile;
   std::string device_recipe;  // what of the device decides the numbers
+  bool check_finite = false;  // look at every result; of the first that is not finite, find the operation
 };
 
 // Of the last critic step of one iteration, and of its generator step.
@@ -52,7 +55,8 @@ struct TrainResult {
   std::optional<Cost> critic_cost;    // of one critic step; none on a measured device that ran no step
 };
 
-// RunError if a loss stops being finite; the last checkpoint stays.
+// RunError if a loss stops being finite; the last checkpoint stays. With check_finite the error names the operation, its
+// order, phase, scope and source line, and the step.
 TrainResult train(const Model& model, Device& device, const Dataset& data, const TrainOptions& options,
                   const Observer& observer = {});
 

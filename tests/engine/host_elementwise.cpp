@@ -1,6 +1,7 @@
 // Elementwise kernels, vector programs and reductions of the host: exact bits, accuracy, every layout.
 #include <omp.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -51,13 +52,19 @@ const Unary unary[] = {
     {"abs", Op::abs, define::absolute<Scalar>, [](double x) { return std::fabs(x); }, 0, 1e39},
     {"sign", Op::sign, define::sign<Scalar>, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, 0, 1e39},
     {"exp", Op::exp, define::exp<Scalar>, [](double x) { return std::exp(x); }, 2, 1e39},
+    {"expm1", Op::expm1, define::expm1<Scalar>, [](double x) { return std::expm1(x); }, 2, 1e39},
     {"log", Op::log, define::log<Scalar>, [](double x) { return std::log(x); }, 2, 1e39},
+    {"log1p", Op::log1p, define::log1p<Scalar>, [](double x) { return std::log1p(x); }, 2, 1e39},
     {"sqrt", Op::sqrt, Scalar::root, [](double x) { return std::sqrt(x); }, 0.51, 1e39},
     {"rsqrt", Op::rsqrt, define::rsqrt<Scalar>, [](double x) { return 1 / std::sqrt(x); }, 2, 1e39},
     {"tanh", Op::tanh, define::tanh<Scalar>, [](double x) { return std::tanh(x); }, 4, 1e39},
     {"logistic", Op::logistic, define::logistic<Scalar>, [](double x) { return 1 / (1 + std::exp(-x)); }, 2, 1e39},
+    {"erf", Op::erf, define::erf<Scalar>, [](double x) { return std::erf(x); }, 2, 1e39},
     {"sine", Op::sine, define::sine<Scalar>, [](double x) { return std::sin(x); }, 2, 1e4},
     {"cosine", Op::cosine, define::cosine<Scalar>, [](double x) { return std::cos(x); }, 2, 1e4},
+    {"floor", Op::floor, define::floor<Scalar>, [](double x) { return std::floor(x); }, 0, 1e39},
+    {"ceil", Op::ceil, define::ceil<Scalar>, [](double x) { return std::ceil(x); }, 0, 1e39},
+    {"round_nearest_even", Op::round_nearest_even, define::round_nearest_even<Scalar>, [](double x) { return std::nearbyint(x); }, 0, 1e39},
 };
 struct Binary {
   const char* name;
@@ -116,6 +123,10 @@ TEST_CASE("elementwise f32: every instruction-set level gives the bits of the de
       for (size_t j = 0; j < x.size(); ++j) wrong += !same_bits(out[j], binary[i].define(x[j], y[j]));
       CHECK(wrong == 0);
     }
+    k.clamp(y.data(), x.data(), x.data() + 1, out.data(), n - 1);
+    int wrong_clamp = 0;
+    for (size_t j = 0; j + 1 < x.size(); ++j) wrong_clamp += !same_bits(out[j], define::clamp<Scalar>(y[j], x[j], x[j + 1]));
+    CHECK(wrong_clamp == 0);
     k.round_to_bf16(x.data(), out.data(), n);
     std::vector<uint16_t> half(x.size());
     k.f32_to_bf16(x.data(), half.data(), n);
@@ -147,7 +158,39 @@ TEST_CASE("elementwise f32: accuracy against f64") {
   CHECK(worst <= 2);
 }
 
+// 4.3 million values of every sign and exponent: a step that is coprime to all powers of two.
+TEST_CASE("elementwise f32: expm1, log1p and erf in a dense sweep") {
+  for (const Unary& u : unary) {
+    if (u.op != Op::expm1 && u.op != Op::log1p && u.op != Op::erf) continue;
+    CAPTURE(u.name);
+    double worst = 0;
+    int wrong_signs = 0;
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 997) {
+      const float x = std::bit_cast<float>(static_cast<uint32_t>(bits)), y = u.define(x);
+      worst = std::max(worst, ulps(u.exact(x), y));
+      wrong_signs += y == y && std::signbit(y) != std::signbit(x);  // all three are odd in sign
+      if (u.op == Op::erf) wrong_signs += x == x && !same_bits(define::erf<Scalar>(-x), -y);
+    }
+    CHECK(worst <= 1.2);
+    CHECK(wrong_signs == 0);
+  }
+}
+
 TEST_CASE("elementwise f32: special values") {
+  CHECK(define::expm1<Scalar>(-inf) == -1);
+  CHECK(define::expm1<Scalar>(inf) == inf);
+  CHECK(define::expm1<Scalar>(1e-30f) == 1e-30f);
+  CHECK(std::signbit(define::expm1<Scalar>(-0.0f)));
+  CHECK(define::log1p<Scalar>(-1.0f) == -inf);
+  CHECK(std::isnan(define::log1p<Scalar>(-1.5f)));
+  CHECK(define::log1p<Scalar>(inf) == inf);
+  CHECK(define::log1p<Scalar>(1e-30f) == 1e-30f);
+  CHECK(std::signbit(define::log1p<Scalar>(-0.0f)));
+  CHECK(define::erf<Scalar>(inf) == 1);
+  CHECK(define::erf<Scalar>(-4.0f) == -1);
+  CHECK(std::signbit(define::erf<Scalar>(-0.0f)));
+  CHECK(std::signbit(define::ceil<Scalar>(-0.5f)));
+  CHECK(std::signbit(define::round_nearest_even<Scalar>(-0.5f)));
   CHECK(std::isnan(define::maximum<Scalar>(std::nanf(""), 1)));
   CHECK(std::isnan(define::minimum<Scalar>(1, std::nanf(""))));
   CHECK(define::sign<Scalar>(0.0f) == 0);
@@ -161,7 +204,7 @@ TEST_CASE("elementwise f32: special values") {
 
 TEST_CASE("vector program: every layout and dtype equals one element at a time") {
   // y = select(a < b, a * b + 3, convert(mask) - b), z = a * b
-  for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u32}) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i64, DType::i32, DType::i16, DType::i8, DType::u32, DType::u8}) {
     VectorProgram p;
     p.inputs = 3;
     p.input_dtypes = {dtype, dtype, DType::boolean};
@@ -261,7 +304,7 @@ TEST_SUITE("threads") {
     const int before = omp_get_max_threads();
     for (const Size& s : {Size{1, 1}, Size{3, 31}, Size{2, 9000}, Size{700, 40}, Size{1, 600000}, Size{90000, 5}, Size{3, 0}})
       for (Reduction kind : {Reduction::sum, Reduction::max, Reduction::min})
-        for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+        for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
           CAPTURE(s.rows);
           CAPTURE(s.columns);
           CAPTURE(dtype);

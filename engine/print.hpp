@@ -1,0 +1,15 @@
+// Programs for people: as text, and as a graph.
+#pragma once
+#include <ostream>
+#include <string>
+
+#include "engine/program.hpp"
+
+namespace backbeat {
+
+// The tape, then what the outputs and the written state are.
+std::ostream& operator<<(std::ostream& out, const Program& program);
+// The live nodes in Graphviz's language: colours are phases, boxes scopes; `dot -Tsvg`.
+std::string graphviz(const Program& program);
+
+}  // namespace backbeat
