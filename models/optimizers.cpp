@@ -71,7 +71,8 @@ std::vector<std::pair<const char*, double>> slots(const Optimizer& optimizer) {
     if (sgd->momentum == 0) return {};
     return {{"velocity", 0}};
   }
-  if (const RmsProp* rms = std::get_if<RmsProp>(&optimizer)) return {{"mean_square", rms->form == RmsForm::tensorflow1 ? 1 : 0}};
+  if (const RmsProp* rms = std::get_if<RmsProp>(&optimizer))
+    return {{"mean_square", rms->form == RmsForm::tensorflow1 ? 1 : 0}};
   return {{"first_moment", 0}, {"second_moment", 0}};
 }
 
@@ -104,13 +105,15 @@ void initialize_optimizer(StateStore& store, const std::string& network, const s
 }
 
 std::string describe(const Optimizer& optimizer) {
-  if (const Adam* a = std::get_if<Adam>(&optimizer)) return concat("adam ", describe(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2));
+  if (const Adam* a = std::get_if<Adam>(&optimizer))
+    return concat("adam ", describe(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2));
   if (const Sgd* s = std::get_if<Sgd>(&optimizer)) return concat("sgd ", describe(s->rate), ' ', exact(s->momentum));
   if (const RmsProp* r = std::get_if<RmsProp>(&optimizer))
     return concat("rmsprop ", describe(r->rate), ' ', exact(r->decay), " clip ", exact(r->clip),
                   r->form == RmsForm::tensorflow1 ? concat(" tensorflow1 ", exact(r->epsilon)) : "");
   const AdamW& a = std::get<AdamW>(optimizer);
-  return concat("adamw ", describe(a.rate), ' ', exact(a.beta1), ' ', exact(a.beta2), ' ', exact(a.epsilon), " decay ", exact(a.decay));
+  return concat("adamw ", describe(a.rate), ' ', exact(a.beta1), ' ', exact(a.beta2), ' ', exact(a.epsilon), " decay ",
+                exact(a.decay));
 }
 
 Tensor global_norm(const std::vector<Tensor>& gradients) {

@@ -63,7 +63,8 @@ Schedule::Schedule(PiecewiseRate s) : form(std::make_shared<Form>(s)) {
   bool ascending = s.rates.size() == s.boundaries.size() + 1;
   for (size_t i = 1; i < s.boundaries.size(); ++i) ascending = ascending && s.boundaries[i] > s.boundaries[i - 1];
   if (!ascending)
-    fail("schedule", "expected ascending boundaries and one rate more, got rates ", listed(s.rates), " from ", listed(s.boundaries));
+    fail("schedule", "expected ascending boundaries and one rate more, got rates ", listed(s.rates), " from ",
+         listed(s.boundaries));
 }
 Schedule::Schedule(ExponentialRate rate) : form(std::make_shared<Form>(rate)) {
   check_steps("the period", rate.period);

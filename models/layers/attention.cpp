@@ -9,19 +9,20 @@ namespace backbeat {
 
 std::vector<ParameterSpec> attention_parameters(const std::string& layer, int64_t width, Initial weight) {
   std::vector<ParameterSpec> specs;
-  for (const char* name : {"/query", "/key", "/value", "/out"}) append(specs, dense_parameters(layer + name, width, width, weight));
+  for (const char* name : {"/query", "/key", "/value", "/out"})
+    append(specs, dense_parameters(layer + name, width, width, weight));
   return specs;
 }
 
 Tensor multi_head_attention(const Parameters& p, const std::string& layer, Tensor query, Tensor key, Tensor value,
                             const Attention& options, Tensor mask) {
   const auto refuse = [&] {
-    fail("attention", "expected query [n, q, width], key and value [n, k, width] with a width of whole heads, got ", query, ", ", key,
-         " and ", value, " for ", options.heads, " heads");
+    fail("attention", "expected query [n, q, width], key and value [n, k, width] with a width of whole heads, got ", query,
+         ", ", key, " and ", value, " for ", options.heads, " heads");
   };
-  if (query.rank() != 3 || key.rank() != 3 || value.shape() != key.shape() || key.dim(0) != query.dim(0) || options.heads < 1) refuse();
+  if (query.rank() != 3 || key.rank() != 3 || value.shape() != key.shape() || options.heads < 1) refuse();
   const int64_t n = query.dim(0), q = query.dim(1), width = query.dim(2), heads = options.heads;
-  if (key.dim(2) != width || width % heads != 0) refuse();
+  if (key.dim(0) != n || key.dim(2) != width || width % heads != 0) refuse();
 
   const auto projected = [&](const char* name, Tensor x) {  // [n, length, heads, width / heads]
     return reshape(dense(p, layer + name, x, options.precision), {n, x.dim(1), heads, width / heads});

@@ -40,7 +40,8 @@ Tensor average_pool(Operand x, const Pool2d& options) {
 
 Tensor upsample(Operand x, int64_t factor) {
   const RecordedAt at(x.where);
-  if (x.rank() != 4 || factor < 1) fail("upsample", "expected an image [n, h, w, c] and a factor of at least 1, got ", x, " and ", factor);
+  if (x.rank() != 4 || factor < 1)
+    fail("upsample", "expected an image [n, h, w, c] and a factor of at least 1, got ", x, " and ", factor);
   const int64_t n = x.dim(0), h = x.dim(1), w = x.dim(2), c = x.dim(3);
   return reshape(broadcast_in_dim(x, {n, h, factor, w, factor, c}, {0, 1, 3, 5}), {n, h * factor, w * factor, c});
 }
