@@ -7,8 +7,9 @@ build=$root/build
 
 program_packages=(meson ninja-build g++ cmake pkg-config ccache
   libxtensor-dev libxsimd-dev xtl-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
-  zlib1g-dev libpng-dev libssl-dev dataset-fashion-mnist)
+  zlib1g-dev libpng-dev libturbojpeg0-dev libssl-dev dataset-fashion-mnist)
 test_packages=(doctest-dev libopenblas-dev)
+fuzz_packages=(clang libclang-rt-14-dev)
 
 fail() {
   echo "$(basename "$0"): $*" >&2

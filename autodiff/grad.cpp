@@ -217,6 +217,14 @@ std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tenso
   NodeId end = first;
   for (Tensor y : ys) end = std::max(end, y.id() + 1);
   Dependence depends(tape, first, end, xs);
+  // Only what the ys are made of has a tangent.
+  std::vector<char> needed(static_cast<size_t>(end - first), 0);
+  for (Tensor y : ys)
+    if (y.id() >= first) needed[static_cast<size_t>(y.id() - first)] = 1;
+  for (NodeId id = end - 1; id >= first; --id)
+    if (needed[static_cast<size_t>(id - first)])
+      for (NodeId operand : tape[id].operands)
+        if (operand >= first) needed[static_cast<size_t>(operand - first)] = 1;
   ByNode<Tensor> tangent(first, end, xs);
   for (size_t i = 0; i < xs.size(); ++i)
     if (xs[i].id() < end && tangents[i].defined()) accumulate(*tangent.find(xs[i].id()), tangents[i]);
@@ -224,7 +232,7 @@ std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tenso
   for (NodeId id = first; id < end; ++id) {
     const Node& node = tape[id];
     Tensor& mine = *tangent.find(id);
-    if (mine.defined() || !depends.of(id)) continue;
+    if (mine.defined() || !needed[static_cast<size_t>(id - first)] || !depends.of(id)) continue;
     std::vector<Tensor> t;
     bool any = false;
     for (size_t i = 0; i < node.operands.size(); ++i) {
@@ -240,8 +248,7 @@ std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tenso
         const NodeId result = group.first + static_cast<NodeId>(i);
         if (result < end && !tangent.find(result)->defined()) *tangent.find(result) = parts[i];
       }
-      id = group.first + static_cast<NodeId>(group.count) - 1;
-      continue;
+      continue;  // the others of the group have theirs now
     }
     const Jvp rule = rules_of(node.op).jvp;
     if (!rule) fail("jvp", name_of(node.op), " has no derivative rule (node ", id, ", ", Tensor(tape, id), ")");

@@ -37,8 +37,8 @@ Tensor round_nearest_even(Operand x);
 Tensor is_finite(Operand x);    // bool: neither infinite nor NaN
 Tensor logical_not(Operand x);  // bool
 Tensor convert(Operand x, DType dtype);
-// Rounded to a float with that many bits of exponent and mantissa, to nearest even; what lies above becomes infinite, what lies
-// below its normal numbers 0. Never folded away. Its derivative rounds the cotangent in the same way.
+// Rounded to so many bits of mantissa, to nearest even. If the exponent has fewer bits than x's, what lies above its range is then
+// infinite, and 0 what lies below its normal numbers. Never folded away. Its derivative rounds the cotangent in the same way.
 Tensor reduce_precision(Operand x, int exponent_bits, int mantissa_bits);
 Tensor stop_gradient(Operand x);  // the identity, through which no cotangent passes
 
@@ -46,7 +46,7 @@ Tensor stop_gradient(Operand x);  // the identity, through which no cotangent pa
 Tensor add(Operand a, Operand b);
 Tensor subtract(Operand a, Operand b);
 Tensor multiply(Operand a, Operand b);
-Tensor divide(Operand a, Operand b);
+Tensor divide(Operand a, Operand b);     // integers: towards zero; x / 0 is all ones, the smallest / -1 is itself
 Tensor remainder(Operand a, Operand b);  // of the quotient rounded towards zero; it has a's sign. Integers: x rem 0 = x
 Tensor maximum(Operand a, Operand b);    // a tie gives each side half of the cotangent; NaN propagates
 Tensor minimum(Operand a, Operand b);
@@ -56,7 +56,7 @@ Tensor bitwise_or(Operand a, Operand b);
 Tensor bitwise_xor(Operand a, Operand b);
 Tensor shift_left(Operand x, Operand bits);  // integers; by the width or more, or by less than nothing: 0
 Tensor shift_right_logical(Operand x, Operand bits);
-Tensor shift_right_arithmetic(Operand x, Operand bits);  // by the width or more: all sign bits
+Tensor shift_right_arithmetic(Operand x, Operand bits);  // beyond the width: all sign bits; the top bit is one in u32 and u8 too
 Tensor compare(Operand a, Operand b, Direction direction);
 Tensor select(Operand predicate, Operand on_true, Operand on_false);
 Tensor clamp(Operand low, Operand x, Operand high);  // min(max(x, low), high); derivative 1 at the bounds; NaN stays

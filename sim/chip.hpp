@@ -44,6 +44,7 @@ struct Chip {
   struct {
     double launch_seconds = 0;
     int64_t step_cycles = 0, dma_issue_cycles = 1;
+    double address_cycles = 1;
   } overhead;
   struct {
     double f64_slots = 1, i64_slots = 1, f64_passes = 1;

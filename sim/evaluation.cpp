@@ -183,6 +183,12 @@ void Evaluation::copy(const Step& step, Ref out, const std::vector<Ref>& parts, 
   compute(copy, {x.base}, y.base);
 }
 
+void Evaluation::array(Ref out, const std::vector<Ref>& operands, const host::ArrayOperation& operation) {
+  in_.clear();
+  for (Ref r : operands) in_.push_back(whole(r));
+  operation.run(in_, whole(out), scratch_);
+}
+
 void Evaluation::random(const Step& step, Ref out, Ref key, const RandomPlan* plan) {
   const RefSpec& spec = kernel_->refs()[static_cast<size_t>(out.index)];
   RandomPlan all;

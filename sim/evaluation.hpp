@@ -34,6 +34,7 @@ class Evaluation {
   void reduce(const Step& step, Ref out, Ref in, Reduction kind, int64_t axis);
   void transpose(const Step& step, Ref out, Ref in);
   void copy(const Step& step, Ref out, const std::vector<Ref>& parts, const CopyWork& work);
+  void array(Ref out, const std::vector<Ref>& operands, const host::ArrayOperation& operation);
   void random(const Step& step, Ref out, Ref key, const RandomPlan* plan);
 
   const Kernel* kernel_ = nullptr;

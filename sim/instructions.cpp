@@ -68,6 +68,12 @@ void Step::copy(Ref out, Ref in, const CopyWork& work) {
 void Step::gather(Ref out, const std::vector<Ref>& parts, const CopyWork& work) {
   recording_ ? recording_->copy(*this, out, parts, work) : evaluation_->copy(*this, out, parts, work);
 }
+void Step::rows(Ref to, Ref from, const RowWork& work) {
+  if (recording_) recording_->rows(*this, to, from, work);
+}
+void Step::array(Ref out, const std::vector<Ref>& operands, const ArrayWork& work) {
+  recording_ ? recording_->array(*this, out, operands, work) : evaluation_->array(out, operands, *work.operation);
+}
 void Step::random(Ref out, Ref key, std::shared_ptr<const RandomPlan> plan) {
   recording_ ? recording_->random(*this, out, key) : evaluation_->random(*this, out, key, plan.get());
 }
@@ -180,6 +186,62 @@ void Recording::copy(const Step& step, Ref out, const std::vector<Ref>& parts, c
   if (work.turned_vregs > 0) append.part(xlu, work.turned_vregs * chip_.xlu.transpose_cycles_per_vreg);
   append.latency(2 * chip_.vmem.latency + (work.turned_vregs > 0 ? chip_.xlu.latency : 0));
   for (Ref r : parts) read_all(append, slots(r));
+  write_all(append, slots(out), -1);
+}
+
+bool Recording::in_main_memory(Ref ref) const {
+  const Launch& l = *current_.launch;
+  return l.kernel->refs()[static_cast<size_t>(ref.index)].stays && !l.operands[static_cast<size_t>(ref.index)].in_vmem;
+}
+
+// The scalar unit computes every address; rows move through vector registers, or by DMA where one end is main memory.
+void Recording::rows(const Step& step, Ref to, Ref from, const RowWork& work) {
+  const double addresses = work.addresses * chip_.overhead.address_cycles;
+  const bool reads = in_main_memory(from), writes = in_main_memory(to);
+  if (reads && writes) fail("rows", current_.launch->kernel->name(), ": one end has to lie in VMEM");
+  if (!reads && !writes) {
+    Append append = body(Kind::vector, step.payer_);
+    append.part(scalar, addresses)
+        .part(vmem_load, work.rows * work.vregs / chip_.vmem.loads_per_cycle)
+        .part(vmem_store, work.rows * work.vregs / chip_.vmem.stores_per_cycle)
+        .latency(2 * chip_.vmem.latency);
+    read_all(append, slots(from));
+    write_all(append, slots(to), -1);
+    return;
+  }
+  const int64_t grain = chip_.hbm.granularity;
+  const double bytes = work.rows * work.pieces * static_cast<double>((work.piece_bytes + grain - 1) / grain * grain);
+  Append append = body(reads ? Kind::fetch : Kind::write_back, step.payer_);
+  append.part(reads ? dma_in : dma_out, bytes / bytes_per_cycle_)
+      .part(hbm, bytes / bytes_per_cycle_)
+      .part(scalar, addresses + work.rows * static_cast<double>(chip_.overhead.dma_issue_cycles))
+      .latency(hbm_latency_)
+      .bytes(static_cast<int64_t>(std::ceil(bytes)));
+  read_all(append, slots(from));
+  write_all(append, slots(to), -1);
+}
+
+void Recording::array(const Step& step, Ref out, const std::vector<Ref>& operands, const ArrayWork& work) {
+  const struct {
+    Engine engine;
+    double cycles;
+  } parts[] = {{vpu, work.slots / static_cast<double>(chip_.vpu.alus)},
+               {xlu, work.lane_turns * chip_.xlu.reduce_cycles_per_vreg + work.sublane_turns},
+               {vmem_load, work.loads / chip_.vmem.loads_per_cycle},
+               {vmem_store, work.stores / chip_.vmem.stores_per_cycle},
+               {scalar, work.loop}};
+  double longest = 0;
+  for (const auto& p : parts) longest = std::max(longest, p.cycles);
+  if (longest == 0) return;  // `rows` has done it all
+  Append append = body(Kind::vector, step.payer_);
+  for (const auto& p : parts)
+    if (p.cycles > 0) append.part(p.engine, p.cycles);
+  const bool turns = work.lane_turns + work.sublane_turns > 0;
+  append.latency(2 * chip_.vmem.latency + chip_.vpu.latency + (turns ? chip_.xlu.latency : 0) +
+                 static_cast<int64_t>(std::ceil(std::max(0.0, work.in_sequence - longest))));
+  for (Ref r : operands)
+    if (!in_main_memory(r)) read_all(append, slots(r));
+  if (work.landed.index >= 0) read_all(append, slots(work.landed));
   write_all(append, slots(out), -1);
 }
 

@@ -39,6 +39,9 @@ Ref Kernel::out(const std::string& name, const ArraySpec& array, const Dims& blo
 Ref Kernel::scratch(const std::string& name, const ArraySpec& array) {
   return add({name, RefSpec::scratch, array, array.shape, whole()});
 }
+Ref Kernel::staying(const std::string& name, RefSpec::Role role, const ArraySpec& array) {
+  return add({name, role, array, array.shape, whole(), true});
+}
 
 int64_t padded_elements(const Dims& extent, int64_t sublanes, int64_t lanes) {
   const auto up = [](int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; };

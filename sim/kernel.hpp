@@ -18,6 +18,7 @@
 
 #include "engine/dims.hpp"
 #include "engine/dtype.hpp"
+#include "engine/host/array_operation.hpp"
 #include "engine/primitive.hpp"
 #include "sim/chip.hpp"
 #include "sim/values.hpp"
@@ -50,6 +51,7 @@ struct RefSpec {
   ArraySpec array;
   Dims block;
   IndexMap map;
+  bool stays = false;  // has no blocks: it stays where it is, and bodies move rows of it
 };
 
 // Which nodes pay for an instruction of a fused kernel: all of it, the product at its head, or the rest.
@@ -106,6 +108,23 @@ struct CopyWork {
   double turned_vregs = 0;  // through the XLU: transposes, rotations across lanes and sublanes
   std::shared_ptr<const CopyPlan> plan{};
 };
+// Rows (slices at computed places) moved one after the other.
+struct RowWork {
+  double rows = 0, addresses = 0;  // how many, and what the scalar unit computes for them
+  double vregs = 0;                // registers of a row: loaded and stored where both ends are in VMEM
+  double pieces = 1;               // of contiguous main memory in a row,
+  int64_t piece_bytes = 0;         // each so long before it is rounded up to the granularity
+};
+// Windows, scans, sorts, places that are computed: all of one block.
+struct ArrayWork {
+  double slots = 0;                          // vector operations
+  double lane_turns = 0, sublane_turns = 0;  // registers rotated or reduced along lanes, along sublanes
+  double loads = 0, stores = 0;              // registers
+  double loop = 0;                           // cycles of the scalar unit, which walks over rows
+  double in_sequence = 0;                    // cycles of the longest chain of operations that wait for each other
+  Ref landed{};                              // rows that were moved for it
+  std::shared_ptr<const host::ArrayOperation> operation{};
+};
 
 // What a register program costs on a chip, for one vector register of its iteration space.
 VectorWork work_of(const host::VectorProgram& program, const Chip& chip);
@@ -138,6 +157,8 @@ class Step {
   void transpose(Ref out, Ref in);                             // the last two dimensions
   void copy(Ref out, Ref in, const CopyWork& work = {});
   void gather(Ref out, const std::vector<Ref>& parts, const CopyWork& work);  // concatenate
+  void rows(Ref to, Ref from, const RowWork& work);  // one of them may stay in main memory
+  void array(Ref out, const std::vector<Ref>& operands, const ArrayWork& work);
   void random(Ref out, Ref key, std::shared_ptr<const RandomPlan> plan = {});
   void split(Ref parts, Ref in, Precision precision);  // into the bf16 parts of high and highest, for `matmul`
 
@@ -158,6 +179,7 @@ class Kernel {
   Ref in(const std::string& name, const ArraySpec& array, const Dims& block, IndexMap map);
   Ref out(const std::string& name, const ArraySpec& array, const Dims& block, IndexMap map);
   Ref scratch(const std::string& name, const ArraySpec& array);
+  Ref staying(const std::string& name, RefSpec::Role role, const ArraySpec& array);  // an operand without blocks
   void body(std::function<void(Step&)> body) { body_ = std::move(body); }
   // Values do not depend on how the grid cuts the arrays: they are computed in one step, over whole arrays.
   void collapse() { collapses_ = true; }

@@ -36,7 +36,7 @@ Dims others(int64_t rank, const Dims& a, const Dims& b) {
 std::vector<int64_t> tile_ends(int64_t k, int64_t rows) {
   std::vector<int64_t> ends;
   for (int64_t end = rows; end < k; end += rows) ends.push_back(end);
-  ends.push_back(k);
+  if (k > 0) ends.push_back(k);
   return ends;
 }
 

@@ -23,7 +23,7 @@ int64_t working_bytes(const Kernel& kernel, const std::vector<Operand>& operands
   for (size_t r = 0; r < kernel.refs().size(); ++r) {
     const RefSpec& spec = kernel.refs()[r];
     const bool scratch = spec.role == RefSpec::scratch;
-    if (!scratch && operands[r].in_vmem) continue;
+    if (!scratch && (operands[r].in_vmem || spec.stays)) continue;
     bytes += block_bytes(spec, spec.block, chip) * (scratch || has_several_blocks(spec) ? 2 : 1);
   }
   return bytes;
@@ -77,6 +77,8 @@ Recording::Open Recording::open(const Launch& launch) {
         stream_.slots += tensor.vmem.count;
       }
       state.buffers[0] = state.buffers[1] = tensor.vmem;
+    } else if (spec.stays) {
+      state.buffers[0] = state.buffers[1] = {tensors_[static_cast<size_t>(launch.operands[r].tensor)].hbm, 1};
     } else {
       state.buffers[0] = fresh();
       state.buffers[1] = spec.role == RefSpec::scratch || has_several_blocks(spec) ? fresh() : state.buffers[0];
@@ -117,7 +119,7 @@ void Recording::prefetch(Open& open, int32_t kernel, bool early) {
     if (state.here || spec.role != RefSpec::input) continue;
     const Operand& operand = open.launch->operands[r];
     if (early && tensors_[static_cast<size_t>(operand.tensor)].written_by == kernel_) continue;
-    if (operand.in_vmem && !operand.load) {
+    if (operand.in_vmem ? !operand.load : spec.stays) {
       if (!early) {
         state.here = true;
         state.block = spec.map(first);
@@ -152,7 +154,7 @@ void Recording::close_outputs(Open& open, const Dims* next_index) {
       continue;
     }
     const Operand& operand = launch.operands[r];
-    if (operand.store) {
+    if (operand.store && (operand.in_vmem || !spec.stays)) {
       const int64_t grain = chip_.hbm.granularity;
       const int64_t bytes = (block_bytes(spec, block_extent(spec, state.block), chip_) + grain - 1) / grain * grain;
       pending_.push_back(

@@ -100,6 +100,9 @@ class Recording {
   void reduce(const Step& step, Ref out, Ref in, const ReduceWork& work);
   void transpose(const Step& step, Ref out, Ref in);
   void copy(const Step& step, Ref out, const std::vector<Ref>& parts, const CopyWork& work);
+  bool in_main_memory(Ref ref) const;
+  void rows(const Step& step, Ref to, Ref from, const RowWork& work);
+  void array(const Step& step, Ref out, const std::vector<Ref>& operands, const ArrayWork& work);
   void random(const Step& step, Ref out, Ref key);
   void split(const Step& step, Ref parts, Ref in, Precision precision);
 

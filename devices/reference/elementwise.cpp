@@ -18,6 +18,8 @@ DType computing_dtype(DType dtype) {
 template <class T>
 T sign_of(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }  // keeps -0 and NaN
 template <class T>
+T logistic_of(T x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }  // no overflow on either side
+template <class T>
 T larger(T a, T b) { return a > b || a != a ? a : b; }  // NaN wins
 template <class T>
 T smaller(T a, T b) { return a < b || a != a ? a : b; }
@@ -41,7 +43,7 @@ void unary(Op op, const X& x, Out& out) {
     case Op::sqrt: xt::noalias(out) = each(F(std::sqrt), x); return;
     case Op::rsqrt: xt::noalias(out) = each(+[](T v) { return 1 / std::sqrt(v); }, x); return;
     case Op::tanh: xt::noalias(out) = each(F(std::tanh), x); return;
-    case Op::logistic: xt::noalias(out) = each(+[](T v) { return 1 / (1 + std::exp(-v)); }, x); return;
+    case Op::logistic: xt::noalias(out) = each(logistic_of<T>, x); return;
     case Op::erf: xt::noalias(out) = each(F(std::erf), x); return;
     case Op::sine: xt::noalias(out) = each(F(std::sin), x); return;
     case Op::cosine: xt::noalias(out) = each(F(std::cos), x); return;

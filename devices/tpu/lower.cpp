@@ -30,7 +30,8 @@ Lowering Lowerer::run() {
     if (kept_[at(id)] && tensor_of(id) >= 0) out_.tensors[at(tensor_of(id))].kept = true;
   for (size_t w = 0; w < out_.works.size(); ++w) {
     for (int32_t t : out_.works[w].reads) out_.tensors[at(t)].consumers.push_back(static_cast<int32_t>(w));
-    for (int32_t t : out_.works[w].writes) out_.tensors[at(t)].producer = static_cast<int32_t>(w);
+    for (int32_t t : out_.works[w].writes)  // what is overwritten later has its first producer
+      if (Tensor& tensor = out_.tensors[at(t)]; !tensor.leaf && tensor.producer < 0) tensor.producer = static_cast<int32_t>(w);
   }
   return std::move(out_);
 }
@@ -80,7 +81,7 @@ void Lowerer::leaves() {
   }
 }
 
-Tiling Lowerer::tiling_of(NodeId id) const { return tilings_[at(id)]; }
+Tiling Lowerer::tiling_of(NodeId id) const { return tilings_[at(same_value(id))]; }
 void Lowerer::set_view(NodeId id, int32_t tensor, Tiling tiling) {
   out_.node_tensor[at(id)] = tensor;
   tilings_[at(id)] = tiling;
@@ -115,13 +116,13 @@ int32_t Lowerer::tensor_as(NodeId id, Tiling wanted, NodeId payer) {
   const int32_t t = tensor_of(id);
   Tensor& tensor = out_.tensors[at(t)];
   const Shape& shape = node(id).shape;
-  if (!tensor.laid_out && tensor.node == id) {
+  if (!tensor.laid_out && tensor.node == same_value(id)) {
     tensor.laid_out = true;
     if (wanted.lane >= 0 || is_line(shape)) {
       tensor.tiling = wanted;
       tensor.vregs = vregs(shape, wanted, chip_);
       tensor.bytes = bytes(shape, tensor.dtype, wanted, chip_);
-      tilings_[at(id)] = wanted;
+      tilings_[at(tensor.node)] = wanted;
     }
     return t;
   }
@@ -132,6 +133,7 @@ int32_t Lowerer::tensor_as(NodeId id, Tiling wanted, NodeId payer) {
 
 // A kernel that rearranges registers. The host, whose arrays are row-major, has nothing to do.
 int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, NodeId payer) {
+  if (out_.tensors[at(tensor)].vregs == 0) return tensor;
   const std::string key = concat(tensor, shape, to.sublane, ',', to.lane);
   if (auto found = turned_.find(key); found != turned_.end()) return found->second;
   const DType dtype = out_.tensors[at(tensor)].dtype;
@@ -170,10 +172,19 @@ int32_t Lowerer::turn(int32_t tensor, const Shape& shape, Tiling, Tiling to, Nod
 
 // --- views: nothing moves
 
+bool Lowerer::is_identity(NodeId id) const {
+  return node(id).op == Op::optimization_barrier || is_collective(node(id).op);
+}
+
+NodeId Lowerer::same_value(NodeId id) const {
+  while (is_identity(id)) id = node(id).operands[0];
+  return id;
+}
+
 bool Lowerer::is_alias(const FusionGroup& group) const {
   if (group.head < 0) return false;
   const Op op = node(group.head).op;
-  return op == Op::reshape || op == Op::transpose;
+  return op == Op::reshape || op == Op::transpose || is_identity(group.head);
 }
 
 void Lowerer::alias(NodeId id) {
@@ -181,6 +192,11 @@ void Lowerer::alias(NodeId id) {
   const NodeId from = n.operands[0];
   const sim::Layout& layout = out_.values[at(from)].layout;
   const int32_t t = tensor_of(from);
+  if (is_identity(id)) {
+    out_.node_tensor[at(id)] = t;
+    out_.values[at(id)] = out_.values[at(from)];
+    return;
+  }
   if (n.op == Op::transpose) {
     const Dims& permutation = std::get<Dims>(n.attributes);
     sim::Layout view{n.shape, Dims::filled(n.shape.size(), 0), layout.offset};
@@ -193,7 +209,7 @@ void Lowerer::alias(NodeId id) {
   }
   // reshape: on the chip a view where the lanes and sublanes survive, on the host where the array is row-major.
   const std::optional<Tiling> kept = reshaped(node(from).shape, tiling_of(from), n.shape);
-  const bool fresh_leaf = !out_.tensors[at(t)].laid_out && out_.tensors[at(t)].node == from;
+  const bool fresh_leaf = !out_.tensors[at(t)].laid_out && out_.tensors[at(t)].node == same_value(from);
   if (kept) {
     set_view(id, t, *kept);
     out_.tensors[at(t)].laid_out = true;
@@ -202,7 +218,7 @@ void Lowerer::alias(NodeId id) {
     tensor.laid_out = true;
     const Tiling best = smallest(n.shape, chip_);
     if (const auto back = reshaped(n.shape, best, node(from).shape)) {
-      tensor.tiling = tilings_[at(from)] = *back;
+      tensor.tiling = tilings_[at(tensor.node)] = *back;
       tensor.vregs = vregs(tensor.shape, *back, chip_);
       tensor.bytes = bytes(tensor.shape, tensor.dtype, *back, chip_);
       set_view(id, t, best);
@@ -220,14 +236,19 @@ void Lowerer::alias(NodeId id) {
     return;
   }
   // A host copy without a kernel: the chip has already paid for what it had to move.
-  out_.values[at(id)] = {new_buffer(id, element_count(n.shape) * size_of(n.dtype)), sim::Layout::row_major(n.shape)};
+  out_.values[at(id)] = {copy_on_host(id, out_.values[at(from)]), sim::Layout::row_major(n.shape)};
+}
+
+int32_t Lowerer::copy_on_host(NodeId id, const HostValue& value) {
+  const DType dtype = node(id).dtype;
+  const sim::Layout from = value.layout;
+  const int32_t buffer = new_buffer(id, element_count(from.shape) * size_of(dtype));
+  if (element_count(from.shape) == 0) return buffer;
   Work copy;
   copy.name = "host copy";
-  copy.host_buffers = {buffer_of(from), out_.values[at(id)].buffer};
-  const auto plan = std::make_shared<sim::CopyPlan>(sim::plan_copy(n.dtype, layout));
-  const Shape shape = n.shape;
-  const DType dtype = n.dtype;
-  copy.build = [=](const Tile&) {
+  copy.host_buffers = {value.buffer, buffer};
+  const auto plan = std::make_shared<sim::CopyPlan>(sim::plan_copy(dtype, from));
+  copy.build = [=, shape = from.shape](const Tile&) {
     sim::Kernel k("host copy", {1});
     const sim::Ref in = k.in("in", {dtype, shape}, shape, sim::whole()),
                    out = k.out("out", {dtype, shape}, shape, sim::whole());
@@ -236,6 +257,14 @@ void Lowerer::alias(NodeId id) {
     return k;
   };
   add_work(std::move(copy));
+  return buffer;
+}
+
+int32_t Lowerer::row_major(NodeId id) {
+  HostValue& value = out_.values[at(id)];
+  if (!value.layout.is_row_major() || value.layout.offset != 0)
+    value = {copy_on_host(id, value), sim::Layout::row_major(node(id).shape)};
+  return value.buffer;
 }
 
 void Lowerer::lower_group(const FusionGroup& group) {
@@ -248,6 +277,23 @@ void Lowerer::lower_group(const FusionGroup& group) {
       return lower_convolution(group);
     case Op::rng_bit_generator:
       return lower_random(group.head);
+    case Op::cumsum:
+      return lower_cumsum(group.head);
+    case Op::argmax:
+      return lower_argmax(group.head);
+    case Op::sort:
+      return lower_sort(group.head);
+    case Op::reduce_window:
+    case Op::select_and_scatter:
+    case Op::select_and_gather:
+      return lower_window(group.head);
+    case Op::gather:
+    case Op::dynamic_slice:
+      return lower_gather(group.head);
+    case Op::scatter:
+      return lower_scatter(group.head);
+    case Op::dynamic_update_slice:
+      return lower_update(group.head);
     default:
       return lower_move(group.head);
   }

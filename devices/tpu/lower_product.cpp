@@ -109,6 +109,7 @@ void Lowerer::lower_dot(const FusionGroup& group) {
     tiling = {last_long(n.shape, out_m), last_long(n.shape, out_n)};
   }
   if (tiling.lane < 0 || tiling.sublane < 0) tiling = smallest(n.shape, chip_);
+  for (int64_t* size : {&spec.batches, &spec.m, &spec.n, &spec.k}) *size = std::max<int64_t>(1, *size);  // nothing costs as one
 
   const auto plan = std::make_shared<sim::ProductPlan>();
   if (values_)

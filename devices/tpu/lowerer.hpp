@@ -30,6 +30,10 @@ class Lowerer {
   int32_t tensor_as(NodeId id, Tiling wanted, NodeId payer);
   int32_t tensor_of(NodeId id) const { return out_.node_tensor[at(id)]; }
   Tiling tiling_of(NodeId id) const;  // in terms of the node's own shape
+  bool is_identity(NodeId id) const;  // the value of its first operand: barriers, collectives of one replica
+  NodeId same_value(NodeId id) const;
+  int32_t copy_on_host(NodeId id, const HostValue& value);  // row-major; the chip moves nothing
+  int32_t row_major(NodeId id);       // a host buffer that holds the value densely; a view is copied, once
   void set_view(NodeId id, int32_t tensor, Tiling tiling);
   int32_t turn(int32_t tensor, const Shape& shape, Tiling from, Tiling to, NodeId payer);
   sim::Layout layout_of(NodeId id) const;  // of its host value, folded broadcasts included
@@ -58,6 +62,31 @@ class Lowerer {
   void lower_move(NodeId id);
   bool reverses_taps(NodeId id) const;
   void lower_random(NodeId id);
+
+  // --- lower_arrays.cpp, lower_windows.cpp, lower_indexing.cpp: the operations of host::ArrayOperation
+  // Where a dimension lies: over how many registers, across lanes, across sublanes.
+  struct Along {
+    int64_t registers = 1;
+    bool lanes = false, sublanes = false;
+  };
+  Along along(const Shape& shape, Tiling tiling, int64_t axis) const;
+  double cycles_of(const sim::ArrayWork& work) const;
+  // The tiling in which `x` is cheapest to read, turning it included, and x so laid out.
+  Tiling lay_out(NodeId x, NodeId payer, const std::function<double(Tiling)>& cycles);
+  // Adds an input to the kernel, unless it is there already.
+  int read(Work& work, sim::ArraySpecs& spec, NodeId id, int32_t tensor, sim::ArraySpecs::Place place);
+  Work start_array(NodeId id, sim::ArraySpecs& spec) const;
+  void add_array(NodeId id, Work work, sim::ArraySpecs spec);
+  void lower_cumsum(NodeId id);
+  void lower_argmax(NodeId id);
+  void lower_sort(NodeId id);
+  sim::ArrayWork sorting(Shape shape, Tiling tiling, int64_t axis, double arrays, double words, double slot) const;
+  void lower_window(NodeId id);
+  sim::ArrayWork window_work(NodeId id, Tiling tiling) const;
+  void lower_gather(NodeId id);  // dynamic_slice, too
+  void lower_scatter(NodeId id);
+  void lower_update(NodeId id);  // dynamic_update_slice
+  bool can_overwrite(NodeId x, NodeId by) const;
 
   // The epilogue of a product: what its kernel needs beside the product itself.
   struct Epilogue {

@@ -13,11 +13,26 @@ namespace {
 
 using namespace tpu;
 
+// As one chip runs it: it is replica 0, and what nobody sends is zero.
+Program for_one_chip(const Program& program) {
+  Program flat = flattened(program, "the chip");
+  for (NodeId id = 0; id < flat.tape.size(); ++id) {
+    Node& n = flat.tape.node(id);
+    const bool unsent =
+        n.op == Op::collective_permute && std::get<std::shared_ptr<const CollectiveDims>>(n.attributes)->pairs.empty();
+    if (n.op != Op::replica_id && !unsent) continue;
+    n.op = Op::constant;
+    n.operands.clear();
+    n.attributes = Array::full(n.dtype, n.shape, 0);
+  }
+  return flat;
+}
+
 class TpuExecutable final : public Executable {
  public:
   TpuExecutable(const sim::Chip& chip, const Program& program, const CompileOptions& options, TileSearch& search,
                 int64_t block_budget)
-      : chip_(chip), program_(program), timing_only_(options.timing_only) {
+      : chip_(chip), program_(for_one_chip(program)), timing_only_(options.timing_only) {
     // Blocks keep at least half of VMEM, whatever would like to stay.
     const int64_t reserve = options.residency ? chip_.vmem.bytes / 2 : chip_.vmem.bytes;
     // What cannot fit is refused before the host's tables of its values, which would not fit here either.

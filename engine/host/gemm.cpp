@@ -299,5 +299,8 @@ void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<bf16> a, Indexed<bf16> 
                 const GemmOptions& o) {
   plain(m, n, k, a, b, c, o);
 }
+void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<f16> a, Indexed<f16> b, IndexedOut<float> c, const GemmOptions& o) {
+  plain(m, n, k, a, b, c, o);
+}
 
 }  // namespace backbeat::host

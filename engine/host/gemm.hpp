@@ -73,5 +73,7 @@ void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<float> a, Indexed<float
                 const GemmOptions& options = {});
 void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<bf16> a, Indexed<bf16> b, IndexedOut<float> c,
                 const GemmOptions& options = {});
+void gemm_plain(int64_t m, int64_t n, int64_t k, Indexed<f16> a, Indexed<f16> b, IndexedOut<float> c,
+                const GemmOptions& options = {});
 
 }  // namespace backbeat::host

@@ -55,7 +55,9 @@ void over_runs(const Box& box, int depth, int64_t first, int64_t last, From* fro
 
 template <class T>
 void copy_run(const T* from, T* to, const Loop& loop) {
-  if (loop.from == 1 && loop.to == 1) {
+  if (loop.size == 1) {
+    *to = *from;
+  } else if (loop.from == 1 && loop.to == 1) {
     std::memcpy(to, from, static_cast<size_t>(loop.size) * sizeof(T));
   } else {
     for (int64_t i = 0; i < loop.size; ++i) to[i * loop.to] = from[i * loop.from];
@@ -120,7 +122,10 @@ namespace {
 class Slices {
  public:
   Slices(const Shape& x, DenseArray indices, const GatherDims& dims, const Shape& beside)
-      : indices_(indices), dims_(dims), x_strides(row_major_strides(x)), slice_strides(Dims::filled(x.size(), 0)) {
+      : indices_(indices),
+        clips_(dims.bounds == Bounds::clip),
+        x_strides(row_major_strides(x)),
+        slice_strides(Dims::filled(x.size(), 0)) {
     const Dims strides = row_major_strides(beside);
     for (int64_t i = 0, kept = 0; i < x.size(); ++i)
       if (!dims.collapsed.contains(i)) slice_strides[i] = strides[dims.offset[kept++]];
@@ -129,6 +134,7 @@ class Slices {
     for (int64_t i = 0; i < dims.index_map.size(); ++i) {
       const int64_t d = dims.index_map[i];
       limits_.push_back(x[d] - dims.slice_sizes[d]);
+      start_strides_.push_back(x_strides[d]);
     }
     count_ = element_count(place_sizes_);
   }
@@ -142,9 +148,9 @@ class Slices {
     int64_t offset = 0;
     for (int64_t i = 0; i < length; ++i) {
       int64_t start = index_at(indices_.dtype, indices_.data, n * length + i);
-      if (dims_.bounds == Bounds::clip) start = std::clamp<int64_t>(start, 0, limits_[i]);
+      if (clips_) start = std::clamp<int64_t>(start, 0, limits_[i]);
       else if (start < 0 || start > limits_[i]) return -1;
-      offset += start * x_strides[dims_.index_map[i]];
+      offset += start * start_strides_[i];
     }
     return offset;
   }
@@ -162,8 +168,8 @@ class Slices {
 
  private:
   DenseArray indices_;
-  const GatherDims& dims_;
-  Dims place_sizes_, place_strides_, limits_;
+  const bool clips_;
+  Dims place_sizes_, place_strides_, limits_, start_strides_;
   int64_t count_ = 0;
 
  public:

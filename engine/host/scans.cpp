@@ -15,7 +15,7 @@ struct Lines {
   int64_t count() const { return before * after; }
 };
 
-constexpr int64_t strip = 256;  // neighbouring lines that are walked together, for contiguous loops
+constexpr int64_t strip = 1024;  // neighbouring lines that are walked together, for contiguous loops
 
 // body(first element's number, lines side by side) for strips of lines, on several threads where the work is worth it.
 template <class Body>
@@ -113,22 +113,51 @@ void sort(DenseArray keys, DenseArray values, int64_t axis, void* out, void* scr
 
 namespace {
 
+// For n lines side by side: the extreme of each and its place.
+template <Reduction kind, class T>
+void walk(const T* in, int64_t length, int64_t step, int64_t n, Sum<T>* best, int32_t* place) {
+  for (int64_t j = 0; j < n; ++j) best[j] = static_cast<Sum<T>>(in[j]), place[j] = 0;
+  for (int64_t i = 1; i < length; ++i) {
+    in += step;
+    for (int64_t j = 0; j < n; ++j) {
+      const Sum<T> value = static_cast<Sum<T>>(in[j]);
+      const bool more = is_more<kind>(value, best[j]);
+      best[j] = more ? value : best[j];
+      place[j] = more ? static_cast<int32_t>(i) : place[j];
+    }
+  }
+}
+
+// A contiguous line, as lines side by side of every 32nd element and a rest.
+template <Reduction kind, class T>
+int32_t along(const T* in, int64_t length) {
+  constexpr int64_t lanes = 32;
+  const int64_t whole = length / lanes * lanes;
+  Sum<T> lane[lanes], best = static_cast<Sum<T>>(in[0]);
+  int32_t place[lanes], first = 0;
+  if (whole > 0) {
+    walk<kind>(in, length / lanes, lanes, lanes, lane, place);
+    for (int32_t l = 0; l < lanes; ++l) {
+      const int32_t at = place[l] * static_cast<int32_t>(lanes) + l;
+      const bool equal = !is_more<kind>(lane[l], best) && !is_more<kind>(best, lane[l]);
+      if (is_more<kind>(lane[l], best) || (equal && at < first)) best = lane[l], first = at;
+    }
+  }
+  for (int64_t i = whole; i < length; ++i)
+    if (is_more<kind>(static_cast<Sum<T>>(in[i]), best)) best = static_cast<Sum<T>>(in[i]), first = static_cast<int32_t>(i);
+  return first;
+}
+
 template <class T, Reduction kind>
 void extremes(const Lines& lines, const T* x, int32_t* out) {
-  using Value = Sum<T>;
   over_strips(lines, [&](int64_t before, int64_t first, int64_t n) {
     const T* in = x + before * lines.length * lines.after + first;
     int32_t* place = out + before * lines.after + first;
-    Value best[strip];
-    for (int64_t j = 0; j < n; ++j) best[j] = static_cast<Value>(in[j]), place[j] = 0;
-    for (int64_t i = 1; i < lines.length; ++i) {
-      in += lines.after;
-      for (int64_t j = 0; j < n; ++j) {
-        const Value value = static_cast<Value>(in[j]);
-        const bool more = is_more<kind>(value, best[j]);
-        best[j] = more ? value : best[j];
-        place[j] = more ? static_cast<int32_t>(i) : place[j];
-      }
+    if (lines.after == 1) {
+      *place = along<kind>(in, lines.length);
+    } else {
+      Sum<T> best[strip];
+      walk<kind>(in, lines.length, lines.after, n, best, place);
     }
   });
 }

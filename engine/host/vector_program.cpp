@@ -9,6 +9,7 @@
 #include "engine/host/elementwise.hpp"
 #include "engine/host/scratch.hpp"
 #include "engine/host/vector_values.hpp"
+#include "engine/tape.hpp"
 
 namespace backbeat::host {
 

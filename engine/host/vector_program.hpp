@@ -12,7 +12,11 @@
 #include <vector>
 
 #include "engine/dtype.hpp"
-#include "engine/tape.hpp"
+#include "engine/primitive.hpp"
+
+namespace backbeat {
+struct Node;
+}
 
 namespace backbeat::host {
 

@@ -221,8 +221,8 @@ void over_selected(const Windows& windows, DenseArray x, const WindowDims& dims,
 }
 
 int64_t table_bytes(const WindowDims& dims) {
-  const int64_t bytes = std::max<int64_t>(1, dims.window.empty() ? 1 : dims.window.back()) * static_cast<int64_t>(sizeof(Tap));
-  return (bytes + 63) / 64 * 64;
+  const int64_t taps = dims.window.empty() ? 1 : dims.window.back();
+  return (taps * static_cast<int64_t>(sizeof(Tap)) + 63) / 64 * 64;
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "engine/io/idx.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <memory>
+#include <iterator>
+#include <span>
 
+#include "engine/io/declared.hpp"
 #include "engine/io/file.hpp"
+#include "engine/io/inflate.hpp"
 
 namespace backbeat {
 
@@ -15,19 +15,13 @@ namespace {
 
 constexpr int64_t largest_header = 4 + 4 * Shape::max_rank;
 
+constexpr std::pair<IdxType, DType> dtypes[] = {{IdxType::u8, DType::u8},   {IdxType::i8, DType::i8},
+                                                {IdxType::i16, DType::i16}, {IdxType::i32, DType::i32},
+                                                {IdxType::f32, DType::f32}, {IdxType::f64, DType::f64}};
+
 int64_t width_of(IdxType type) {  // bytes per element; 0 for a type that does not exist
-  switch (type) {
-    case IdxType::u8:
-    case IdxType::i8:
-      return 1;
-    case IdxType::i16:
-      return 2;
-    case IdxType::i32:
-    case IdxType::f32:
-      return 4;
-    case IdxType::f64:
-      return 8;
-  }
+  for (const auto& [idx, dtype] : dtypes)
+    if (idx == type) return size_of(dtype);
   return 0;
 }
 
@@ -46,7 +40,7 @@ struct Header {
 };
 
 // `bytes` is the start of the file, all of it if the file is shorter than the largest header.
-Header parse_header(const std::string& path, const std::vector<uint8_t>& bytes) {
+Header parse_header(const std::string& path, std::span<const uint8_t> bytes) {
   const int64_t got = static_cast<int64_t>(bytes.size());
   if (got < 4) fail("idx", path, ": expected a magic number of 4 bytes, got ", got, " bytes");
   const uint32_t magic = big_endian<uint32_t>(bytes.data());
@@ -61,12 +55,9 @@ Header parse_header(const std::string& path, const std::vector<uint8_t>& bytes) 
     fail("idx", path, ": expected 1 to ", Shape::max_rank, " dimensions, got ", rank);
   h.header_bytes = 4 + 4 * rank;
   if (got < h.header_bytes) fail("idx", path, ": expected a header of ", h.header_bytes, " bytes, got ", got, " bytes");
-  h.value_bytes = width;
-  for (int64_t i = 0; i < rank; ++i) {
-    h.shape.push_back(big_endian<uint32_t>(bytes.data() + 4 + 4 * i));
-    if (__builtin_mul_overflow(h.value_bytes, h.shape[i], &h.value_bytes))
-      fail("idx", path, ": expected sizes that fit in memory, got ", h.shape, "...");
-  }
+  for (int64_t i = 0; i < rank; ++i) h.shape.push_back(big_endian<uint32_t>(bytes.data() + 4 + 4 * i));
+  h.value_bytes = declared_bytes(width, h.shape);
+  if (h.value_bytes < 0) fail("idx", path, ": expected sizes that fit in memory, got ", h.shape);
   return h;
 }
 
@@ -74,65 +65,12 @@ Header parse_header(const std::string& path, const std::vector<uint8_t>& bytes) 
   fail("idx", path, ": expected ", h.value_bytes, " bytes of values for shape ", h.shape, ", got ", got);
 }
 
-// Inflates piece by piece, so that what is allocated is bounded by what the file really holds.
-class Inflater {
- public:
-  Inflater(const std::string& path, const std::vector<uint8_t>& packed) : path_(path), packed_(packed) {
-    constexpr int gzip_only = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc();
-  }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() { inflateEnd(&stream_); }
-
-  // Appends until `out` holds `wanted` bytes or the data end.
-  void append(std::vector<uint8_t>& out, int64_t wanted) {
-    constexpr int64_t piece = 1 << 20;
-    while (!ended_ && static_cast<int64_t>(out.size()) < wanted) {
-      const size_t before = out.size();
-      out.resize(before + static_cast<size_t>(std::min(piece, wanted - static_cast<int64_t>(before))));
-      stream_.next_out = out.data() + before;
-      stream_.avail_out = static_cast<uInt>(out.size() - before);
-      while (stream_.avail_out > 0 && !ended_) step();
-      out.erase(out.end() - static_cast<ptrdiff_t>(stream_.avail_out), out.end());
-    }
-  }
-
- private:
-  void step() {
-    if (stream_.avail_in == 0) {
-      constexpr size_t largest = 1u << 30;  // zlib counts in 32 bits
-      const size_t size = std::min(largest, packed_.size() - position_);
-      stream_.next_in = const_cast<Bytef*>(packed_.data() + position_);
-      stream_.avail_in = static_cast<uInt>(size);
-      position_ += size;
-    }
-    const int status = inflate(&stream_, Z_NO_FLUSH);
-    if (status == Z_STREAM_END) {  // a gzip file may be several gzip files in a row
-      ended_ = stream_.avail_in == 0 && position_ == packed_.size();
-      if (!ended_) inflateReset(&stream_);
-    } else if (status == Z_BUF_ERROR ||
-               (status == Z_OK && stream_.avail_in == 0 && position_ == packed_.size() && stream_.avail_out > 0)) {
-      fail("idx", path_, ": expected a complete gzip file, got one cut off after ", packed_.size(), " bytes");
-    } else if (status != Z_OK) {
-      fail("idx", path_, ": expected gzip data, got a damaged file (", stream_.msg ? stream_.msg : "no detail", ")");
-    }
-  }
-
-  const std::string& path_;
-  const std::vector<uint8_t>& packed_;
-  z_stream stream_{};
-  size_t position_ = 0;
-  bool ended_ = false;
-};
-
 IdxFile unpack(const std::string& path, const std::vector<uint8_t>& packed) {
-  Inflater inflater(path, packed);
+  Inflater inflater("idx", path, packed, Inflater::Format::gzip);
   std::vector<uint8_t> values;
   inflater.append(values, largest_header);
   const Header h = parse_header(path, values);
-  // DEFLATE cannot shrink data more than 1032 times.
-  if (h.value_bytes / 1032 > static_cast<int64_t>(packed.size()))
+  if (h.value_bytes / largest_inflation > static_cast<int64_t>(packed.size()))
     fail_size(path, h, concat("a gzip file of ", packed.size(), " bytes"));
   const int64_t total = h.header_bytes + h.value_bytes;
   inflater.append(values, total + 1);
@@ -143,13 +81,13 @@ IdxFile unpack(const std::string& path, const std::vector<uint8_t>& packed) {
   return {h.type, h.shape, std::move(values)};
 }
 
-template <class Unsigned, class Signed, class To>
+template <class Unsigned, class To>
 Array convert(const IdxFile& file) {
   Array out(dtype_of<To>(), file.shape);
   To* values = out.data<To>();
   const uint8_t* in = file.values.data();
   for (int64_t i = 0, n = out.size(); i < n; ++i, in += sizeof(Unsigned))
-    values[i] = static_cast<To>(std::bit_cast<Signed>(big_endian<Unsigned>(in)));
+    values[i] = std::bit_cast<To>(big_endian<Unsigned>(in));
   return out;
 }
 
@@ -157,7 +95,7 @@ Array convert(const IdxFile& file) {
 
 IdxFile read_idx_file(const std::string& path) {
   std::vector<uint8_t> bytes = read_file("idx", path);
-  if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return unpack(path, bytes);
+  if (is_gzip(bytes)) return unpack(path, bytes);
   const Header h = parse_header(path, bytes);
   const int64_t got = static_cast<int64_t>(bytes.size()) - h.header_bytes;
   if (got != h.value_bytes) fail_size(path, h, concat(got));
@@ -169,19 +107,39 @@ Array read_idx(const std::string& path) {
   const IdxFile file = read_idx_file(path);
   switch (file.type) {
     case IdxType::u8:
-      return convert<uint8_t, uint8_t, int32_t>(file);
+      return convert<uint8_t, uint8_t>(file);
     case IdxType::i8:
-      return convert<uint8_t, int8_t, int32_t>(file);
+      return convert<uint8_t, int8_t>(file);
     case IdxType::i16:
-      return convert<uint16_t, int16_t, int32_t>(file);
+      return convert<uint16_t, int16_t>(file);
     case IdxType::i32:
-      return convert<uint32_t, int32_t, int32_t>(file);
+      return convert<uint32_t, int32_t>(file);
     case IdxType::f32:
-      return convert<uint32_t, float, float>(file);
+      return convert<uint32_t, float>(file);
     case IdxType::f64:
       break;
   }
-  return convert<uint64_t, double, double>(file);
+  return convert<uint64_t, double>(file);
+}
+
+void write_idx(const std::string& path, const Array& array) {
+  if (array.empty()) fail("idx", path, ": expected an array, got an empty one");
+  const std::pair<IdxType, DType>* row = std::find_if(std::begin(dtypes), std::end(dtypes),
+                                                      [&](auto& r) { return r.second == array.dtype(); });
+  if (row == std::end(dtypes))
+    fail("idx", path, ": expected u8, i8, i16, i32, f32 or f64, which IDX has, got ", array.dtype());
+  const Shape& shape = array.shape();
+  std::vector<uint8_t> bytes = {0, 0, static_cast<uint8_t>(row->first), static_cast<uint8_t>(shape.size())};
+  for (int64_t n : shape) {
+    if (n > int64_t{UINT32_MAX}) fail("idx", path, ": expected sizes below 2^32, got ", shape);
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<uint8_t>(n >> shift));
+  }
+  if (shape.empty()) fail("idx", path, ": expected 1 to ", Shape::max_rank, " dimensions, got a scalar");
+  const auto* values = static_cast<const uint8_t*>(array.raw());
+  const int64_t width = size_of(array.dtype());
+  for (int64_t i = 0, n = array.bytes(); i < n; i += width)  // each element backwards: the file is big-endian
+    bytes.insert(bytes.end(), std::reverse_iterator(values + i + width), std::reverse_iterator(values + i));
+  write_file_atomically("idx", path, {std::as_bytes(std::span(bytes))});
 }
 
 }  // namespace backbeat

@@ -19,7 +19,9 @@ struct IdxFile {
 
 IdxFile read_idx_file(const std::string& path);
 
-// u8, i8, i16 and i32 become i32; f32 and f64 stay what they are.
-Array read_idx(const std::string& path);
+Array read_idx(const std::string& path);  // in the dtype of the file
+
+// Plain, atomic. u8, i8, i16, i32, f32 or f64, of rank 1 to 8.
+void write_idx(const std::string& path, const Array& array);
 
 }  // namespace backbeat

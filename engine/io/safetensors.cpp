@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/io/declared.hpp"
 #include "engine/io/file.hpp"
 
 namespace backbeat {
@@ -21,8 +22,9 @@ constexpr int64_t length_bytes = 8;
 constexpr int64_t largest_header = 100'000'000;  // as in the format's own implementation
 
 constexpr std::pair<DType, const char*> file_names[] = {
-    {DType::f64, "F64"}, {DType::f32, "F32"}, {DType::bf16, "BF16"},   {DType::i64, "I64"},
-    {DType::i32, "I32"}, {DType::u32, "U32"}, {DType::boolean, "BOOL"}};
+    {DType::f64, "F64"}, {DType::f32, "F32"}, {DType::bf16, "BF16"}, {DType::f16, "F16"},
+    {DType::i64, "I64"}, {DType::i32, "I32"}, {DType::i16, "I16"},   {DType::i8, "I8"},
+    {DType::u32, "U32"}, {DType::u8, "U8"},   {DType::boolean, "BOOL"}};
 
 const char* file_name_of(DType dtype) {
   return std::find_if(std::begin(file_names), std::end(file_names), [&](auto& row) { return row.first == dtype; })
@@ -41,9 +43,6 @@ template <class... Parts>
   fail("safetensors", path, ": ", parts...);
 }
 
-// Names from a file may hold anything; an error must stay one line.
-std::string quoted(const std::string& name) { return Json(name).dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 // JSON of at most three levels without a key given twice (the last would win, silently).
 Json parse_header(const std::string& path, const std::string& text) {
   std::vector<std::set<std::string>> keys;
@@ -61,6 +60,8 @@ Json parse_header(const std::string& path, const std::string& text) {
     return header;
   } catch (const Json::parse_error& error) {
     fail_file(path, "expected a JSON header, got a syntax error at byte ", error.byte, " of it");
+  } catch (const Json::out_of_range&) {
+    fail_file(path, "expected a JSON header, got a number beyond any double");
   }
 }
 
@@ -85,7 +86,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     return dtype.is_string() && dtype.get_ref<const std::string&>() == r.second;
   });
   if (row == std::end(file_names))
-    fail_file(path, quoted(name), ": expected dtype F64, F32, BF16, I64, I32, U32 or BOOL, got ",
+    fail_file(path, quoted(name), ": expected dtype F64, F32, BF16, F16, I64, I32, I16, I8, U32, U8 or BOOL, got ",
               dtype.is_string() ? quoted(dtype.get<std::string>()) : dtype.type_name());
   e.dtype = row->first;
 
@@ -93,13 +94,9 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
   if (!shape.is_array() || static_cast<int64_t>(shape.size()) > Shape::max_rank)
     fail_file(path, quoted(name), ": expected a shape of at most ", Shape::max_rank, " sizes, got ",
               shape.is_array() ? concat(shape.size()) : shape.type_name());
-  int64_t bytes = size_of(e.dtype);
-  for (const Json& size : shape) {
-    const int64_t n = whole_number(size);
-    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes))
-      fail_file(path, quoted(name), ": expected sizes that fit in memory, got ", quoted(shape.dump()));
-    e.shape.push_back(n);
-  }
+  for (const Json& size : shape) e.shape.push_back(whole_number(size));
+  const int64_t bytes = declared_bytes(size_of(e.dtype), e.shape);
+  if (bytes < 0) fail_file(path, quoted(name), ": expected sizes that fit in memory, got ", quoted(shape.dump()));
 
   const Json& offsets = member(path, name, fields, "data_offsets");
   const bool pair = offsets.is_array() && offsets.size() == 2;
@@ -143,12 +140,6 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
 void read_exactly(const std::string& path, std::ifstream& in, void* bytes, int64_t count) {
   in.read(static_cast<char*>(bytes), count);
   if (in.gcount() != count) fail_file(path, "expected ", count, " bytes more, got ", in.gcount());
-}
-
-void check_booleans(const std::string& path, const std::string& name, const Array& array) {
-  const auto* bytes = static_cast<const uint8_t*>(array.raw());
-  for (int64_t i = 0; i < array.size(); ++i)
-    if (bytes[i] > 1) fail_file(path, quoted(name), ": expected bools of 0 and 1, got ", int{bytes[i]});
 }
 
 }  // namespace
@@ -226,7 +217,7 @@ SafetensorsFile read_safetensors(const std::string& path) {
     Array array(e.dtype, e.shape);
     in.seekg(data_begin + e.begin);
     read_exactly(path, in, array.raw(), array.bytes());
-    if (e.dtype == DType::boolean) check_booleans(path, e.name, array);
+    check_booleans("safetensors", path + ": " + quoted(e.name), array);
     file.arrays.emplace_back(e.name, std::move(array));
   }
   return file;

@@ -1,16 +1,13 @@
 // safetensors: named arrays and a little text in one file, readable by every framework.
 // Eight bytes of length (little-endian), a JSON header of that length, then the arrays' bytes without gaps.
+// Every dtype here has its own there; F8_*, U16, U64 and complex numbers have none here and are refused.
 #pragma once
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "engine/array.hpp"
+#include "engine/io/named_arrays.hpp"
 
 namespace backbeat {
-
-using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
 struct SafetensorsFile {
   NamedArrays arrays;  // in the order of the header, which is the writer's order

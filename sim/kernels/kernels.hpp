@@ -67,4 +67,37 @@ struct ConvolutionBlock {
 Kernel convolution_kernel(const ConvolutionSpec& spec, const ConvolutionBlock& block, const Chip& chip);
 double convolution_estimate(const ConvolutionSpec& spec, const ConvolutionBlock& block, const Chip& chip);
 
+// An operation of host::ArrayOperation; operands and result are counted in vector registers and cut into as many parts as
+// the grid has steps.
+struct ArraySpecs {
+  enum Place : uint8_t {
+    along,  // block by block, as the grid walks
+    whole,  // all of it in VMEM
+    stays   // where it is: rows of it are moved
+  };
+  struct Operand {
+    DType dtype = DType::f32;
+    int64_t vregs = 1;
+    Place place = along;
+  };
+  std::string name;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;  // the first is the result; others hold what a kernel of several passes keeps
+  std::vector<int> operands;     // of the operation, in its order, among the inputs
+  ArrayWork work;                // of all blocks together
+  // Rows that are moved from an input to the result before (or, `adds`, from an input to where `work` adds them).
+  RowWork rows;
+  int rows_from = -1;
+  bool adds = false;
+  double step_addresses = 0;     // of a row of which every step moves a part
+  ArrayWork cut;                 // what more than one block costs beside, all steps together
+  int64_t pieces = 1;             // that need nothing of each other: more steps carry registers from one to the next
+  int64_t carried_vregs = 0;
+};
+struct ArrayBlock {
+  int64_t steps = 1, passes = 1;  // passes: how often everything goes through VMEM; or in how many parts rows are added
+  bool rows_stay = false;         // the operand whose rows are moved stays where it is
+};
+Kernel array_kernel(const ArraySpecs& spec, const ArrayBlock& block, const Chip& chip);
+
 }  // namespace backbeat::sim

@@ -29,7 +29,8 @@ Tensors twice(const Tensors& x, Tensor bias, bool calls) {
 
 Program written(bool calls) {
   return record("calls", [&](Recorder& r) {
-    const Tensor x = r.input("x", DType::f32, {3, 5}), w = r.input("w", DType::f32, {3, 5}), bias = r.input("bias", DType::f32, {5});
+    const Tensor x = r.input("x", DType::f32, {3, 5}), w = r.input("w", DType::f32, {3, 5});
+    const Tensor bias = r.input("bias", DType::f32, {5});
     const auto body = [&](const Tensors& in) { return twice(in, bias, calls); };
     const Tensors y = calls ? call("twice", body, {x, w}) : body({x, w});
     r.output("first", y[0]), r.output("second", y[1]);
@@ -57,7 +58,9 @@ int count(const Program& program, Op op) {
   return n;
 }
 
-std::string scope_of(const Program& program, const Node& node) { return program.tape.scopes()[static_cast<size_t>(node.scope)]; }
+std::string scope_of(const Program& program, const Node& node) {
+  return program.tape.scopes()[static_cast<size_t>(node.scope)];
+}
 
 }  // namespace
 
@@ -67,7 +70,8 @@ TEST_CASE("calls: the same values as without, nested, with two results and a cap
   for (const Program::Port& port : called.outputs)
     if (port.name != "both") CHECK(called.tape[port.node].op == Op::call);
   Array x(DType::f32, {3, 5}), w(DType::f32, {3, 5}), bias(DType::f32, {5});
-  for (int64_t i = 0; i < 15; ++i) x.set(i, 0.1 * static_cast<double>(i) - 0.7), w.set(i, 0.9 - 0.05 * static_cast<double>(i));
+  for (int64_t i = 0; i < 15; ++i)
+    x.set(i, 0.1 * static_cast<double>(i) - 0.7), w.set(i, 0.9 - 0.05 * static_cast<double>(i));
   for (int64_t i = 0; i < 5; ++i) bias.set(i, 0.3 * static_cast<double>(i));
   for (const test::NamedDevice& device : test::all_devices())
     for (const Program& program : {called, optimize(called)}) {
@@ -176,7 +180,8 @@ TEST_CASE("barriers: a group of their own, after all of their operands") {
 TEST_CASE("passes: nodes that differ in an attribute alone stay apart, equal ones become one") {
   const auto window = [](Reduction kind, int64_t low) { return WindowDims{kind, {2}, {1}, {low}, {1 - low}, {1}, {1}}; };
   const Program program = record("attributes", [&](Recorder& r) {
-    const Tensor x = r.input("x", DType::f32, {4}), at = r.input("at", DType::i32, {2, 1}), u = r.input("u", DType::f32, {2});
+    const Tensor x = r.input("x", DType::f32, {4}), u = r.input("u", DType::f32, {2});
+    const Tensor at = r.input("at", DType::i32, {2, 1});
     int n = 0;
     const auto out = [&](Tensor t) { r.output(concat("y", n++), t); };
     for (int copies = 0; copies < 2; ++copies) {
@@ -201,7 +206,9 @@ TEST_CASE("passes: nodes that differ in an attribute alone stay apart, equal one
 
 TEST_CASE("useful operations of windows, scans and scatters") {
   Tape tape;
-  const auto in = [&](DType dtype, const Shape& shape) { return Tensor(tape, tape.append(Op::input, {}, InputName{"x"}, shape, dtype)); };
+  const auto in = [&](DType dtype, const Shape& shape) {
+    return Tensor(tape, tape.append(Op::input, {}, InputName{"x"}, shape, dtype));
+  };
   const auto flops = [](Tensor t) { return useful_flops(t.tape(), t.id()); };
   const Tensor x = in(DType::f32, {4, 6}), at = in(DType::i32, {3, 1}), start = in(DType::i32, {2});
   const WindowDims dims{Reduction::max, {2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};  // 2 x 2 windows of 6

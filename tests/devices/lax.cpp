@@ -25,7 +25,9 @@ Dims dims_of(const Json& json) {
   return dims;
 }
 
-Reduction kind_of(const Json& c) { return c["kind"] == "sum" ? Reduction::sum : c["kind"] == "max" ? Reduction::max : Reduction::min; }
+Reduction kind_of(const Json& c) {
+  return c["kind"] == "sum" ? Reduction::sum : c["kind"] == "max" ? Reduction::max : Reduction::min;
+}
 
 WindowDims window_of(const Json& c) {
   return {kind_of(c), dims_of(c["window"]), dims_of(c["strides"]), dims_of(c["pad_low"]), dims_of(c["pad_high"]),
@@ -69,7 +71,7 @@ TEST_CASE("lax: gather, scatter, sort, scans and windows") {
       });
       const Array expected = array_of(c["result"], dtype);
       for (const test::NamedDevice& device : test::all_devices()) {
-        INFO("case ", n, ", ", c["op"].get<std::string>(), " in ", std::string(name_of(dtype)), " on ", std::string(device.name));
+        INFO("case ", n, ", ", c["op"].get<std::string>(), " in ", name_of(dtype), " on ", std::string(device.name));
         CHECK(test::difference(test::run(program, operands, device)[0], expected, {}) == "");
       }
     }

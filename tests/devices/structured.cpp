@@ -41,10 +41,10 @@ Array values(DType dtype, const Shape& shape, std::mt19937& random, bool few) {
 bool same(const Array& a, const Array& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   const int64_t width = size_of(a.dtype());
-  for (int64_t i = 0; i < a.size(); ++i) {
+  const char *x = static_cast<const char*>(a.raw()), *y = static_cast<const char*>(b.raw());
+  for (int64_t i = 0; i < a.size(); ++i, x += width, y += width) {
     if (is_float(a.dtype()) && std::isnan(a.at(i)) && std::isnan(b.at(i))) continue;
-    if (std::memcmp(static_cast<const char*>(a.raw()) + i * width, static_cast<const char*>(b.raw()) + i * width, static_cast<size_t>(width)) != 0)
-      return false;
+    if (std::memcmp(x, y, static_cast<size_t>(width)) != 0) return false;
   }
   return true;
 }
@@ -89,8 +89,9 @@ void computes(const std::vector<Array>& inputs, const std::function<Tensor(const
 Array f32(const Shape& shape, const std::vector<float>& v) { return Array::from<float>(shape, v); }
 Array i32(const Shape& shape, const std::vector<int32_t>& v) { return Array::from<int32_t>(shape, v); }
 
-WindowDims window(Reduction kind, Dims size, Dims strides = {}, Dims low = {}, Dims high = {}, Dims base = {}, Dims dilation = {}) {
-  const auto or_all = [&](const Dims& dims, int64_t value) { return dims.empty() ? Dims::filled(size.size(), value) : dims; };
+WindowDims window(Reduction kind, Dims size, Dims strides = {}, Dims low = {}, Dims high = {}, Dims base = {},
+                  Dims dilation = {}) {
+  const auto or_all = [&](const Dims& d, int64_t value) { return d.empty() ? Dims::filled(size.size(), value) : d; };
   return {kind, size, or_all(strides, 1), or_all(low, 0), or_all(high, 0), or_all(base, 1), or_all(dilation, 1)};
 }
 
@@ -99,7 +100,7 @@ WindowDims window(Reduction kind, Dims size, Dims strides = {}, Dims low = {}, D
 // --- by hand, for every dtype
 
 TEST_CASE("structured: small examples of every dtype") {
-  const auto in = [](DType dtype, const Shape& shape, const std::vector<float>& v) { return f32(shape, v).converted(dtype); };
+  const auto in = [](DType to, const Shape& shape, const std::vector<float>& v) { return f32(shape, v).converted(to); };
   for (DType dtype : numbers) {
     CAPTURE(name_of(dtype));
     const Array x = in(dtype, {2, 3}, {3, 1, 2, 5, 4, 5});
@@ -108,12 +109,15 @@ TEST_CASE("structured: small examples of every dtype") {
       computes({x, start}, [](const Tensors& t) { return dynamic_slice(t[0], t[1], {1, 2}); }, in(dtype, {1, 2}, {4, 5}));
       computes({x, in(dtype, {1, 2}, {8, 9}), start}, [](const Tensors& t) { return dynamic_update_slice(t[0], t[1], t[2]); },
                in(dtype, {2, 3}, {3, 1, 2, 5, 8, 9}));
-      computes({x, i32({2}, {2, 0}).converted(index)}, [](const Tensors& t) { return take(t[0], t[1], 1); }, in(dtype, {2, 2}, {2, 3, 5, 5}));
+      computes({x, i32({2}, {2, 0}).converted(index)}, [](const Tensors& t) { return take(t[0], t[1], 1); },
+               in(dtype, {2, 2}, {2, 3, 5, 5}));
       const Array twice = i32({3, 1}, {1, 3, 1}).converted(index);  // one outside
       const GatherDims places{{}, {0}, {0}, {1}, Bounds::fill_or_drop};
       const Array y = in(dtype, {2}, {1, 2}), u = in(dtype, {3}, {10, 20, 30});
-      computes({y, twice, u}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], {places, true}); }, in(dtype, {2}, {1, 42}));
-      computes({y, twice, u}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], {places, false}); }, in(dtype, {2}, {1, 30}));
+      computes({y, twice, u}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], {places, true}); },
+               in(dtype, {2}, {1, 42}));
+      computes({y, twice, u}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], {places, false}); },
+               in(dtype, {2}, {1, 30}));
     }
     computes({x}, [](const Tensors& t) { return sort(t[0], 1); }, in(dtype, {2, 3}, {1, 2, 3, 4, 5, 5}));
     computes({x}, [](const Tensors& t) { return argsort(t[0], 1); }, i32({2, 3}, {1, 2, 0, 1, 0, 2}));
@@ -127,7 +131,8 @@ TEST_CASE("structured: small examples of every dtype") {
     most.kind = Reduction::max;
     computes({x}, [&](const Tensors& t) { return reduce_window(t[0], most); }, in(dtype, {2, 2}, {3, 2, 5, 5}));
     const Array source = in(dtype, {2, 2}, {10, 20, 30, 40});
-    computes({x, source}, [&](const Tensors& t) { return select_and_scatter(t[0], t[1], most); }, in(dtype, {2, 3}, {10, 0, 20, 30, 0, 40}));
+    computes({x, source}, [&](const Tensors& t) { return select_and_scatter(t[0], t[1], most); },
+             in(dtype, {2, 3}, {10, 0, 20, 30, 0, 40}));
     computes({x, in(dtype, {2, 3}, {1, 2, 3, 4, 5, 6})}, [&](const Tensors& t) { return select_and_gather(t[0], t[1], most); },
              in(dtype, {2, 2}, {1, 3, 4, 6}));
   }
@@ -141,13 +146,15 @@ TEST_CASE("structured: NaN, ties and zeros") {
   computes({x}, [](const Tensors& t) { return argmax(t[0], 0); }, i32({}, {1}));
   computes({x}, [](const Tensors& t) { return argmin(t[0], 0); }, i32({}, {1}));
   computes({f32({3}, {2, 7, 7})}, [](const Tensors& t) { return argmax(t[0], 0); }, i32({}, {1}));
-  computes({x}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::max, {2}, {2})); }, f32({3}, {nan, 0, nan}));
+  computes({x}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::max, {2}, {2})); },
+           f32({3}, {nan, 0, nan}));
   // A window of padding alone holds the identity and has no extreme.
   const WindowDims beyond = window(Reduction::max, {2}, {2}, {2}, {2});
   const Array y = f32({2}, {4, 4}), s = f32({3}, {10, 20, 30});
   computes({y}, [&](const Tensors& t) { return reduce_window(t[0], beyond); }, f32({3}, {-INFINITY, 4, -INFINITY}));
   computes({y, s}, [&](const Tensors& t) { return select_and_scatter(t[0], t[1], beyond); }, f32({2}, {20, 0}));
-  computes({y, f32({2}, {8, 9})}, [&](const Tensors& t) { return select_and_gather(t[0], t[1], beyond); }, f32({3}, {0, 8, 0}));
+  computes({y, f32({2}, {8, 9})}, [&](const Tensors& t) { return select_and_gather(t[0], t[1], beyond); },
+           f32({3}, {0, 8, 0}));
   computes({i32({1}, {4})}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::min, {1}, {1}, {1}, {0})); },
            i32({2}, {INT32_MAX, 4}));
 }
@@ -155,20 +162,25 @@ TEST_CASE("structured: NaN, ties and zeros") {
 TEST_CASE("structured: integers wrap, halves carry f32 and round once") {
   computes({Array::from<int8_t>({3}, {100, 100, 100})}, [](const Tensors& t) { return cumsum(t[0], 0); },
            Array::from<int8_t>({3}, {100, -56, 44}));
-  computes({Array::from<uint8_t>({2}, {200, 100})}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::sum, {2})); },
+  const WindowDims two = window(Reduction::sum, {2});
+  computes({Array::from<uint8_t>({2}, {200, 100})}, [&](const Tensors& t) { return reduce_window(t[0], two); },
            Array::from<uint8_t>({1}, {44}));
   computes({Array::from<int64_t>({2}, {INT64_MAX, 1})}, [](const Tensors& t) { return cumsum(t[0], 0); },
            Array::from<int64_t>({2}, {INT64_MAX, INT64_MIN}));
   for (DType dtype : {DType::bf16, DType::f16}) {  // 1 + tiny + tiny: each sum alone would round back to 1
     const double tiny = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
-    const auto in = [&](const Shape& shape, const std::vector<double>& v) { return Array::from<double>(shape, v).converted(dtype); };
+    const auto in = [&](const Shape& shape, const std::vector<double>& v) {
+      return Array::from<double>(shape, v).converted(dtype);
+    };
     const Array terms = in({3}, {1, tiny, tiny});
     computes({terms}, [](const Tensors& t) { return cumsum(t[0], 0); }, in({3}, {1, 1, 1 + 2 * tiny}));
-    computes({terms}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::sum, {3})); }, in({1}, {1 + 2 * tiny}));
+    computes({terms}, [](const Tensors& t) { return reduce_window(t[0], window(Reduction::sum, {3})); },
+             in({1}, {1 + 2 * tiny}));
     const GatherDims all{{}, {0}, {0}, {1}, Bounds::clip};
     computes({in({1}, {1}), i32({2, 1}, {0, 0}), in({2}, {tiny, tiny})},
              [&](const Tensors& t) { return scatter(t[0], t[1], t[2], {all, true}); }, in({1}, {1 + 2 * tiny}));
-    computes({in({3}, {0, 9, 0}), terms}, [](const Tensors& t) { return select_and_scatter(t[0], t[1], window(Reduction::max, {3}, {1}, {1}, {1})); },
+    const WindowDims around = window(Reduction::max, {3}, {1}, {1}, {1});
+    computes({in({3}, {0, 9, 0}), terms}, [&](const Tensors& t) { return select_and_scatter(t[0], t[1], around); },
              in({3}, {0, 1 + 2 * tiny, 0}));
   }
 }
@@ -177,10 +189,12 @@ TEST_CASE("structured: moves of bool") {
   const auto in = [](const Shape& shape, const std::vector<bool>& v) { return Array::from<bool>(shape, v); };
   const Array x = in({3}, {true, false, true}), at = i32({1}, {1});
   computes({x, at}, [](const Tensors& t) { return dynamic_slice(t[0], t[1], {2}); }, in({2}, {false, true}));
-  computes({x, in({1}, {true}), at}, [](const Tensors& t) { return dynamic_update_slice(t[0], t[1], t[2]); }, in({3}, {true, true, true}));
+  computes({x, in({1}, {true}), at}, [](const Tensors& t) { return dynamic_update_slice(t[0], t[1], t[2]); },
+           in({3}, {true, true, true}));
   computes({x, at}, [](const Tensors& t) { return take(t[0], t[1], 0); }, in({1}, {false}));
   const ScatterDims set{{{}, {0}, {0}, {1}, Bounds::clip}, false};
-  computes({x, i32({1, 1}, {2}), in({1}, {false})}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], set); }, in({3}, {true, false, false}));
+  computes({x, i32({1, 1}, {2}), in({1}, {false})}, [&](const Tensors& t) { return scatter(t[0], t[1], t[2], set); },
+           in({3}, {true, false, false}));
   computes({f32({3}, {3, 1, 2}), x}, [](const Tensors& t) { return sort_by(t[0], t[1], 0); }, in({3}, {false, true, true}));
 }
 
@@ -200,7 +214,8 @@ TEST_CASE("structured: windows of every dtype, cpu against reference") {
       {{300}, window({}, {4}, {3}, {-5}, {-7}, {1}, {5})},
       {{7, 9}, window({}, {2, 3}, {3, 1}, {4, -1}, {-2, 5}, {2, 3}, {1, 2})},
       {{5, 8}, window({}, {3, 4}, {2, 3}, {0, 2}, {1, 0}, {3, 2}, {2, 3})},
-      {{2, 3, 4, 3, 5}, window({}, {2, 1, 3, 2, 2}, {1, 2, 1, 1, 2}, {1, 0, -1, 0, 1}, {0, 1, 1, 1, 0}, {1, 1, 1, 2, 1}, {1, 1, 1, 1, 2})},
+      {{2, 3, 4, 3, 5},
+       window({}, {2, 1, 3, 2, 2}, {1, 2, 1, 1, 2}, {1, 0, -1, 0, 1}, {0, 1, 1, 1, 0}, {1, 1, 1, 2, 1}, {1, 1, 1, 1, 2})},
       {{2, 3}, window({}, {3, 1})},           // no window fits
       {{0, 3}, window({}, {1, 2}, {1, 1}, {1, 0}, {2, 0})},
       {{3}, window({}, {2}, {1}, {9}, {9})},  // many hold nothing
@@ -214,11 +229,14 @@ TEST_CASE("structured: windows of every dtype, cpu against reference") {
         const Tensor x = r.input(concat("x", number), dtype, c.x);
         for (Reduction kind : {Reduction::sum, Reduction::max, Reduction::min}) {
           c.dims.kind = kind;
-          const auto what = [&](const char* name) { return concat(name, ' ', name_of(kind), ' ', name_of(dtype), " case ", number); };
+          const auto what = [&](const char* name) {
+            return concat(name, ' ', name_of(kind), ' ', name_of(dtype), " case ", number);
+          };
           r.output(what("reduce_window"), reduce_window(x, c.dims));
           if (kind == Reduction::sum) continue;
           // The source may be of another dtype.
-          for (DType other : {dtype, dtype == DType::bf16 ? DType::f64 : DType::bf16, dtype == DType::u8 ? DType::i16 : DType::u8}) {
+          const DType half = dtype == DType::bf16 ? DType::f64 : DType::bf16, byte = dtype == DType::u8 ? DType::i16 : DType::u8;
+          for (DType other : {dtype, half, byte}) {
             const Tensor s = r.input(concat(what("s"), name_of(other)), other, window_shape(c.x, c.dims));
             const Tensor t = r.input(concat(what("t"), name_of(other)), other, c.x);
             r.output(concat(what("select_and_scatter"), name_of(other)), select_and_scatter(x, s, c.dims));
@@ -233,7 +251,8 @@ TEST_CASE("structured: windows of every dtype, cpu against reference") {
 TEST_CASE("structured: scans and sorts over every axis, cpu against reference") {
   for (DType dtype : numbers)
     agree([&](Recorder& r) {
-      for (const Shape& shape : {Shape{37}, Shape{3, 300}, Shape{300, 3}, Shape{2, 3, 4, 5, 3}, Shape{1, 7, 1}, Shape{0, 3}, Shape{2, 1, 0}}) {
+      const Shape shapes[] = {{37}, {3, 300}, {300, 3}, {2, 1100}, {2, 3, 4, 5, 3}, {1, 7, 1}, {0, 3}, {2, 1, 0}};
+      for (const Shape& shape : shapes) {
         const Tensor x = r.input(concat("x", shape), dtype, shape);
         for (int64_t axis = 0; axis < shape.size(); ++axis) {
           const auto what = [&](const char* name) { return concat(name, ' ', name_of(dtype), shape, " axis ", axis); };
@@ -274,7 +293,9 @@ const Places places[] = {
 }  // namespace
 
 TEST_CASE("structured: computed places of every dtype, cpu against reference") {
-  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u32, DType::u8, DType::boolean})
+  std::vector<DType> dtypes(std::begin(numbers), std::end(numbers));
+  dtypes.push_back(DType::boolean);
+  for (DType dtype : dtypes)
     agree([&](Recorder& r) {
       int number = 0;
       for (Places p : places) {
@@ -284,7 +305,9 @@ TEST_CASE("structured: computed places of every dtype, cpu against reference") {
         const Tensor x = r.input(concat("x", number), dtype, p.x), indices = r.input(concat("i", number), index, starts);
         for (Bounds bounds : {Bounds::clip, Bounds::fill_or_drop}) {
           p.dims.bounds = bounds;
-          const auto what = [&](const char* name) { return concat(name, ' ', name_of(dtype), " case ", number, bounds == Bounds::clip ? " clip" : " drop"); };
+          const auto what = [&](const char* name) {
+            return concat(name, ' ', name_of(dtype), " case ", number, bounds == Bounds::clip ? " clip" : " drop");
+          };
           const Tensor y = gather(x, indices, p.dims);
           r.output(what("gather"), y);
           const Tensor u = r.input(what("u"), dtype, y.shape());
@@ -293,10 +316,12 @@ TEST_CASE("structured: computed places of every dtype, cpu against reference") {
         }
         ++number;
       }
-      for (const auto& [shape, sizes] : {std::pair<Shape, Shape>{{30}, {7}}, {{6, 7}, {6, 3}}, {{6, 7}, {2, 7}}, {{3, 4, 2, 5, 3}, {2, 3, 2, 4, 1}},
-                                         {{4, 3}, {0, 2}}, {{0, 3}, {0, 1}}, {{1, 1}, {1, 1}}, {{}, {}}}) {
+      const std::pair<Shape, Shape> slices[] = {{{30}, {7}}, {{6, 7}, {6, 3}}, {{6, 7}, {2, 7}}, {{3, 4, 2, 5, 3}, {2, 3, 2, 4, 1}},
+                                                {{4, 3}, {0, 2}}, {{0, 3}, {0, 1}}, {{1, 1}, {1, 1}}, {{}, {}}};
+      for (const auto& [shape, sizes] : slices) {
         const DType index = index_types[static_cast<size_t>(number++) % std::size(index_types)];
-        const Tensor x = r.input(concat("x", number), dtype, shape), start = r.input(concat("at", number), index, {shape.size()});
+        const Tensor x = r.input(concat("x", number), dtype, shape);
+        const Tensor start = r.input(concat("at", number), index, {shape.size()});
         r.output(concat("dynamic_slice ", name_of(dtype), shape, sizes), dynamic_slice(x, start, sizes));
         const Tensor u = r.input(concat("u", number), dtype, sizes);
         r.output(concat("dynamic_update_slice ", name_of(dtype), shape, sizes), dynamic_update_slice(x, u, start));
@@ -308,20 +333,27 @@ TEST_CASE("structured: computed places of every dtype, cpu against reference") {
 TEST_CASE("structured: state is updated in place where nobody reads the old one") {
   const Program p = record("cache", [](Recorder& r) {
     const Tensor cache = r.state("cache", DType::f32, {4, 2}), other = r.state("other", DType::f32, {4, 2});
-    const Tensor row = r.input("row", DType::f32, {1, 2}), at = r.input("at", DType::i32, {2}), rows = r.input("rows", DType::i32, {2, 1});
+    const Tensor row = r.input("row", DType::f32, {1, 2});
+    const Tensor at = r.input("at", DType::i32, {2}), rows = r.input("rows", DType::i32, {2, 1});
     r.update("cache", dynamic_update_slice(cache, row, at));
     const GatherDims dims{{1}, {0}, {0}, {1, 2}, Bounds::clip};
     r.update("other", scatter(other, rows, broadcast_to(row, {2, 2}), {dims, true}));
     r.output("before", reduce_sum(other, {0}));
+    // What is read as the updates too must not change on the way.
+    const Tensor ring = r.state("ring", DType::f32, {4}), next = r.input("next", DType::i32, {4, 1});
+    r.update("ring", scatter(ring, next, ring, {{{}, {0}, {0}, {1}, Bounds::clip}, false}));
   });
   for (const test::NamedDevice& device : test::all_devices()) {
     INFO(device.name);
     StateStore store;
     store.set("cache", Array::zeros(DType::f32, {4, 2})), store.set("other", Array::full(DType::f32, {4, 2}, 1));
+    store.set("ring", f32({4}, {1, 2, 3, 4}));
     const auto executable = device.make()->compile(p);
     Array before;
     for (int32_t step = 0; step < 2; ++step)
-      before = executable->run(std::vector{f32({1, 2}, {5, 6}), i32({2}, {step + 1, 0}), i32({2, 1}, {3, 3})}, store)[0];
+      before = executable->run(std::vector{f32({1, 2}, {5, 6}), i32({2}, {step + 1, 0}), i32({2, 1}, {3, 3}),
+                                           i32({4, 1}, {1, 2, 3, 0})}, store)[0];
+    CHECK(same(store.at("ring"), f32({4}, {3, 4, 1, 2})));
     CHECK(same(store.at("cache"), f32({4, 2}, {0, 0, 5, 6, 5, 6, 0, 0})));
     CHECK(same(store.at("other"), f32({4, 2}, {1, 1, 1, 1, 1, 1, 21, 25})));
     CHECK(same(before, f32({2}, {14, 16})));
@@ -329,19 +361,24 @@ TEST_CASE("structured: state is updated in place where nobody reads the old one"
 }
 
 TEST_CASE("structured: products") {
-  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i64, DType::i32, DType::u32}) {
+  for (DType dtype : numbers) {
     const auto in = [&](const Shape& shape, const std::vector<float>& v) { return f32(shape, v).converted(dtype); };
-    const Array x = in({2, 3}, {1, 2, 3, 4, 5, 6});
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {6, 120}));
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, in({3}, {4, 10, 18}));
-    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0, 1}); }, in({}, {720}));
+    const Array x = in({2, 3}, {1, 2, 3, 2, 1, 5});
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {6, 10}));
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, in({3}, {2, 2, 15}));
+    computes({x}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0, 1}); }, in({}, {60}));
     computes({in({2, 0}, {})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {1}); }, in({2}, {1, 1}));
   }
   Array powers = Array::full(DType::f32, {5000}, 1);  // several blocks of lanes
   for (int64_t i = 0; i < 5000; i += 100) powers.set(i, i % 200 ? 0.5 : -2);
   computes({powers}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, f32({}, {-1}));
-  computes({powers.reshaped({1000, 5})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, f32({5}, {-1, 1, 1, 1, 1}));
-  computes({i32({2}, {INT32_MAX, 3})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); }, i32({}, {INT32_MAX - 2}));
+  computes({powers.reshaped({1000, 5})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); },
+           f32({5}, {-1, 1, 1, 1, 1}));
+  computes({i32({2}, {INT32_MAX, 3})}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); },
+           i32({}, {INT32_MAX - 2}));
+  const Array halves = Array::full(DType::bf16, {20}, 1 + 0x1p-7);  // each product alone would round to 1 + k / 2^7
+  computes({halves}, [](const Tensors& t) { return reduce(t[0], Reduction::product, {0}); },
+           Array::full(DType::bf16, {}, std::pow(1 + 0x1p-7, 20)));
 }
 
 TEST_CASE("structured: one replica is alone, barriers are what they hold") {
@@ -353,10 +390,14 @@ TEST_CASE("structured: one replica is alone, barriers are what they hold") {
   computes({x}, [](const Tensors& t) { return collective_permute(t[0], {{0, 0}}, 1); }, x);
   computes({x}, [](const Tensors& t) { return collective_permute(t[0], {}, 1); }, f32({2, 2}, {0, 0, 0, 0}));
   computes({x}, [](const Tensors& t) { return replica_id(t[0].tape()); }, Array::from<uint32_t>({}, {0}));
-  computes({x}, [](const Tensors& t) { return optimization_barrier(t[0] + 1.0, {t[0] * 2.0}) * 2.0; }, f32({2, 2}, {4, 6, 8, 10}));
+  computes({x}, [](const Tensors& t) { return optimization_barrier(t[0] + 1.0, {t[0] * 2.0}) * 2.0; },
+           f32({2, 2}, {4, 6, 8, 10}));
   for (const test::NamedDevice& device : test::all_devices()) {
-    const Program p = record("four", [](Recorder& r) { r.output("y", all_reduce(r.input("x", DType::f32, {2}), Reduction::sum, 4)); });
-    CHECK_THROWS_WITH_AS(device.make()->compile(p), concat("[all_reduce] ", device.name, " runs with 1 replica, four expects 4").c_str(), Error);
+    const Program p = record("four", [](Recorder& r) {
+      r.output("y", all_reduce(r.input("x", DType::f32, {2}), Reduction::sum, 4));
+    });
+    const std::string message = concat("[all_reduce] ", device.name, " runs with 1 replica, four expects 4");
+    CHECK_THROWS_WITH_AS(device.make()->compile(p), message.c_str(), Error);
   }
 }
 
@@ -385,7 +426,8 @@ TEST_CASE("structured: the same bits on one thread and on two") {
         r.output(concat("cumsum ", axis), cumsum(table, axis));
         r.output(concat("sort ", axis), sort(table, axis));
         r.output(concat("argmax ", axis), argmax(table, axis));
-        r.output(concat("product ", axis), reduce(r.input(concat("p", axis), DType::f32, {3000, 300}), Reduction::product, {axis}));
+        const Tensor factors = r.input(concat("p", axis), DType::f32, {3000, 300});
+        r.output(concat("product ", axis), reduce(factors, Reduction::product, {axis}));
       }
     });
     const auto inputs = inputs_of(p, 9, false);

@@ -1,6 +1,4 @@
 // The simulated TPU against the reference device, and the properties of its costs over random programs.
-#include "devices/tpu/tpu.hpp"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,8 +6,10 @@
 
 #include "engine/ops.hpp"
 #include "engine/philox.hpp"
+#include "tests/devices/cost_checks.hpp"
 
 using namespace backbeat;
+using test::check_cost, test::run_on;
 
 namespace {
 
@@ -38,57 +38,6 @@ double difference(const Array& got, const Array& expected) {
     worst = std::max(worst, std::abs(got.at(i) - expected.at(i)));
   }
   return worst / largest;
-}
-
-std::vector<Array> run_on(Device& device, const Program& program, const std::vector<Array>& inputs,
-                          const CompileOptions& options = {}) {
-  StateStore state;
-  return device.compile(program, options)->run(inputs, state);
-}
-
-// Everything a Cost promises about itself.
-void check_cost(Executable& executable) {
-  const Cost cost = executable.cost();
-  Cycles nodes = 0;
-  for (const NodeCost& n : cost.nodes) {
-    CHECK(n.cycles >= 0);
-    nodes += n.cycles;
-    for (const auto& [cause, cycles] : n.stalls) CHECK(cycles >= 0);
-    CHECK(n.flops <= n.flops_padded);
-  }
-  CHECK(nodes == cost.cycles);
-  for (const auto* view : {&cost.by_phase, &cost.by_order, &cost.by_scope, &cost.by_op}) {
-    Cycles sum = 0;
-    for (const CostRow& row : *view) {
-      sum += row.cycles;
-      CHECK(row.removal_cycles >= 0);
-      CHECK(row.removal_cycles <= cost.cycles);
-    }
-    CHECK(sum == cost.cycles);
-  }
-  for (const EngineCost& e : cost.engines) {
-    CHECK(e.busy >= 0);
-    CHECK(e.stalled >= 0);
-    CHECK(e.idle >= 0);
-    CHECK(e.busy + e.stalled + e.idle == cost.cycles);
-  }
-  const Timeline line = timeline(executable);
-  CHECK(line.total == cost.cycles);
-  Cycles last = 0;
-  std::map<std::string, Cycles> end;
-  for (const TimelineEvent& e : line.events) {
-    CHECK(e.start >= end[e.engine]);  // engines take instructions in order
-    end[e.engine] = e.end;
-    last = std::max(last, e.end);
-  }
-  CHECK(last <= cost.cycles);
-  // An engine's busy cycles are those of the nodes that paid for them.
-  for (const EngineCost& e : cost.engines) {
-    Cycles busy = 0;
-    for (const NodeCost& n : cost.nodes)
-      if (auto found = n.busy.find(e.engine); found != n.busy.end()) busy += found->second;
-    CHECK(busy == e.busy);
-  }
 }
 
 // A program of random operations over small shapes.

@@ -127,12 +127,17 @@ TEST_CASE("gemm: the matrix unit's bits, with parts, subnormals, infinities and 
           o.b_part = parts[pass][1];
           CHECK(agrees<float, float>(s.m, s.n, s.k, a, b, at, bt, ct, static_cast<size_t>(s.m * s.n), o));
         } else {
-          std::vector<bf16> ah, bh;
-          for (float x : a) ah.push_back(bf16(x));
-          for (float x : b) bh.push_back(bf16(x));
-          CHECK(agrees<bf16, float>(s.m, s.n, s.k, ah, bh, at, bt, ct, static_cast<size_t>(s.m * s.n), o));
-          o.matrix_unit = false;
-          CHECK(agrees<bf16, float>(s.m, s.n, s.k, ah, bh, at, bt, ct, static_cast<size_t>(s.m * s.n), o));
+          const auto halves = [&]<class T>() {
+            std::vector<T> ah, bh;
+            for (float x : a) ah.push_back(T(x));
+            for (float x : b) bh.push_back(T(x));
+            for (bool unit : {true, false}) {
+              o.matrix_unit = unit;
+              CHECK(agrees<T, float>(s.m, s.n, s.k, ah, bh, at, bt, ct, static_cast<size_t>(s.m * s.n), o));
+            }
+          };
+          halves.operator()<bf16>();
+          halves.operator()<f16>();
         }
       }
 }
@@ -168,6 +173,29 @@ TEST_CASE("gemm: parts of an operand add up to it") {
     CHECK(std::fabs(sum - x) <= std::fabs(x) * 0x1p-24);
   }
   CHECK(part_of(std::numeric_limits<float>::infinity(), Part::bf16_middle) == 0);
+}
+
+TEST_CASE("gemm: integers in any layout, wrapping in the width of the result") {
+  const int64_t m = 5, n = 7, k = 11;
+  const Tables at = strided(m, k, 1, m), bt = strided(k, n, n, 1), ct = strided(m, n, 1, m);
+  std::mt19937 random(12);
+  std::vector<int8_t> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
+  for (int8_t& x : a) x = static_cast<int8_t>(random());
+  for (int8_t& x : b) x = static_cast<int8_t>(random());
+  std::vector<int8_t> narrow(static_cast<size_t>(m * n));
+  std::vector<int64_t> wide(narrow.size());
+  const IntegerOperand x{a.data(), at.row.data(), at.column.data()}, y{b.data(), bt.row.data(), bt.column.data()};
+  gemm_integers(m, n, k, DType::i8, x, y, DType::i8, narrow.data(), ct.row.data(), ct.column.data());
+  gemm_integers(m, n, k, DType::i8, x, y, DType::i64, wide.data(), ct.row.data(), ct.column.data());
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      int64_t sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum += int64_t{a[static_cast<size_t>(i + l * m)]} * b[static_cast<size_t>(l * n + j)];
+      CHECK(wide[static_cast<size_t>(i + j * m)] == sum);
+      CHECK(narrow[static_cast<size_t>(i + j * m)] == static_cast<int8_t>(sum));
+    }
+  CHECK_THROWS_WITH_AS(gemm_integers(1, 1, 1, DType::i8, x, y, DType::f32, wide.data(), ct.row.data(), ct.column.data()),
+                       "[gemm] expected integers, got i8 and f32", Error);
 }
 
 TEST_CASE("gemm: a wrong request is one line") {

@@ -65,6 +65,7 @@ TEST_CASE("chips: a broken page gets one line with file, line and key") {
       {"\nrows = 128", "\nrows = 12.5", "mxu.rows must be a whole number, got 12.5"},
       {"\nrows = 128", "\nrwos = 128", "unknown key mxu.rwos, did you mean mxu.rows?"},
       {"[xlu]", "[xlv]", "unknown key xlv"},
+      {"[xlu]", "[}xlu]", ""},
       {"\nrows = 128", "\n", "1: mxu.rows is missing (rows of an array: the contraction it holds)"},
       {"\"450 GB/s\"", "\"450 GiB\"", "hbm.bandwidth must be a rate such as \"450 GB/s\", got \"450 GiB\""},
       {"\"450 GB/s\"", "[450]", "hbm.bandwidth must be a rate such as \"450 GB/s\""},

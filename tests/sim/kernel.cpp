@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <random>
 
 #include "sim/evaluation.hpp"
@@ -58,6 +59,54 @@ TEST_CASE("kernel: the bits of a product do not depend on how it is cut") {
     results.push_back(c);
   }
   for (const auto& c : results) CHECK(c == results[0]);
+}
+
+TEST_CASE("kernel: a product of f16 blocks is that of f32 at full precision") {
+  const Chip chip = load_chip("edu-8x8");
+  const int64_t m = 12, n = 9, k = 20;
+  const std::vector<float> a = gaussian(m * k, 3), b = gaussian(k * n, 4);
+  std::vector<f16> ah, bh;
+  for (float x : a) ah.push_back(f16(x));
+  for (float x : b) bh.push_back(f16(x));
+  std::vector<float> c(static_cast<size_t>(m * n), -1);
+  void* const arrays[] = {ah.data(), bh.data(), c.data()};
+  Evaluation().run(tiled_matmul(DType::f16, m, n, k, 8, 8, 8), arrays, chip);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        const double term = static_cast<double>(ah[static_cast<size_t>(i * k + l)]) * static_cast<double>(bh[static_cast<size_t>(l * n + j)]);
+        sum += term, size += std::fabs(term);
+      }
+      CHECK(std::fabs(c[static_cast<size_t>(i * n + j)] - sum) <= size * 0x1p-20);
+    }
+  const auto total = [&](DType dtype) { return time_of(tiled_matmul(dtype, 256, 8, 8, 256, 8, 8), chip).total; };
+  CHECK(total(DType::f16) == total(DType::bf16) + 5 * 256);  // five passes more, of 256 rows each
+}
+
+TEST_CASE("kernel: slots of a register, by operation and dtype") {
+  const Chip chip = load_chip("tpu-v3");
+  struct Row {
+    Op op;
+    DType dtype, operand;
+    double slots, pushes;
+  };
+  const double medium = chip.vpu.medium_slots, dear = chip.vpu.dear_slots;
+  for (const Row& row : {Row{Op::add, DType::f32, DType::f32, 1, 0}, Row{Op::add, DType::f16, DType::f16, 2, 0},
+                         Row{Op::add, DType::bf16, DType::bf16, 2, 0}, Row{Op::add, DType::i8, DType::i8, 1, 0},
+                         Row{Op::shift_left, DType::i16, DType::i16, 1, 0}, Row{Op::clamp, DType::u8, DType::u8, 2, 0},
+                         Row{Op::is_finite, DType::boolean, DType::f32, 2, 0}, Row{Op::reduce_precision, DType::f32, DType::f32, 9, 0},
+                         Row{Op::remainder, DType::f32, DType::f32, medium + 4, 1}, Row{Op::expm1, DType::f32, DType::f32, 2 * medium, 2},
+                         Row{Op::erf, DType::f16, DType::f16, dear + 1, 0},
+                         Row{Op::is_finite, DType::boolean, DType::f64, 2 * chip.emulation.f64_slots, 0}}) {
+    CAPTURE(name_of(row.op));
+    CAPTURE(name_of(row.dtype));
+    host::VectorProgram program;
+    program.ops = {{.op = row.op, .dtype = row.dtype, .operand_dtype = row.operand}};
+    const VectorWork work = work_of(program, chip);
+    CHECK(work.alu_slots == row.slots);
+    CHECK(work.eup_pushes == row.pushes);
+  }
 }
 
 TEST_CASE("kernel: softmax in one block, written by hand") {
@@ -131,4 +180,26 @@ TEST_CASE("kernel: the published cost of a grid step and of large blocks on a v5
   const double ideal = 2.0 * 4096 * 4096 * 4096 / chip.peak_flops() * chip.clock_hz;
   CHECK(ideal / large > 0.88);
   CHECK(ideal / large < 0.96);
+}
+
+TEST_CASE("kernel: rows of an operand that stays in main memory") {
+  const Chip chip = load_chip("edu-8x8");
+  const auto kernel = [&](bool out_stays) {
+    Kernel k("lookup", {2});
+    const ArraySpec rows{DType::f32, {16, 8}};
+    const Ref table = k.staying("table", RefSpec::input, {DType::f32, {1000, 8}});
+    const Ref y = out_stays ? k.staying("y", RefSpec::output, rows) : k.out("y", rows, {8, 8}, at(0, -1));
+    k.body([=](Step& s) { s.rows(y, table, {.rows = 8, .addresses = 8, .vregs = 1, .piece_bytes = 32}); });
+    return k;
+  };
+  Stream stream;
+  const Times t = time_of(kernel(false), chip, &stream);
+  // A step is opened in 10 cycles; 8 rows take 4 + 1 scalar cycles each, the last one 20 to arrive. Main memory serves in
+  // order: the first block leaves in 8 before the rows of the second come; that one takes 20 more to be there.
+  CHECK(t.total == 10 + 40 + 20 + 8 + 40 + 20 + 8 + 20);
+  int64_t in = 0;
+  for (const Instruction& i : stream.instructions)
+    if (i.kind == Kind::fetch) in += i.bytes;
+  CHECK(in == 16 * 32);
+  CHECK_THROWS_WITH(time_of(kernel(true), chip), "[rows] lookup: one end has to lie in VMEM");
 }

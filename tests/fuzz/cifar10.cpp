@@ -1,0 +1,6 @@
+#include "models/data/labelled_images.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  return backbeat::answers(bytes, size, [](const std::string& path) { backbeat::read_cifar10(path); });
+}

@@ -1,0 +1,6 @@
+#include "engine/io/npy.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  return backbeat::answers(bytes, size, [](const std::string& path) { backbeat::read_npy(path); });
+}
