@@ -90,7 +90,7 @@ std::vector<Tensor> call(const std::string& name, const CompositeBody& body, con
   // The same tensor twice is two inputs, and each of its uses must tell which: a second one is given another node.
   std::vector<Tensor> seen;
   for (Tensor operand : operands)
-    seen.push_back(std::find(seen.begin(), seen.end(), operand) == seen.end() ? operand : optimization_barrier(operand));
+    seen.push_back(std::find(seen.begin(), seen.end(), operand) == seen.end() ? operand : optimization_barrier({operand, where}));
   const NodeId start = tape.size();
   const std::vector<Tensor> results = body(seen);
   if (results.empty()) fail("call", name, ": the body has no result");

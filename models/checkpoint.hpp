@@ -1,4 +1,6 @@
-// A run's state on disk: one safetensors file, written atomically, from which training goes on bit for bit.
+// A run's state on disk: one safetensors file, written atomically, from which training goes on bit for bit. Other frameworks
+// read it by name: safetensors 0.8.0 gives PyTorch 1.13 all but the counters, which are u32 and need PyTorch 2.3, and numpy
+// all of it.
 #pragma once
 #include <string>
 

@@ -33,7 +33,8 @@ Tensor soft_cross_entropy(Operand logits, Operand targets) {
 
 Tensor binary_cross_entropy(Operand logits, Operand targets) {
   const RecordedAt at(logits.where);
-  return targets * softplus(-logits) + (1.0 - targets) * softplus(logits);
+  const Tensor of_ones = targets * softplus(-logits), of_zeros = (1.0 - targets) * softplus(logits);
+  return of_ones + of_zeros;
 }
 
 Tensor squared_error(Operand prediction, Operand target) {

@@ -29,7 +29,8 @@ LstmState gated(const Parameters& p, const std::string& layer, Tensor z, Tensor 
   const Tensor i = gate(peeped(part(z, 0, units), 0, c));
   Tensor f = peeped(part(z, 1, units), 1, c);
   if (options.forget_bias != 0) f = f + options.forget_bias;
-  const Tensor next = gate(f) * c + i * tanh(part(z, 2, units));
+  const Tensor kept = gate(f) * c, added = i * tanh(part(z, 2, units));
+  const Tensor next = kept + added;
   const Tensor o = gate(peeped(part(z, 3, units), 2, next));
   return {o * tanh(next), next};
 }
@@ -54,8 +55,9 @@ std::vector<ParameterSpec> lstm_parameters(const std::string& layer, int64_t in,
 
 LstmState lstm(const Parameters& p, const std::string& layer, Tensor x, const LstmState& state, const Lstm& options) {
   Scope network(p.network()), scope(layer);
-  const Tensor z = matmul(x, p(layer + "/input_weight"), options.precision) +
-                   matmul(state.h, p(layer + "/hidden_weight"), options.precision) + p(layer + "/bias");
+  const Tensor of_input = matmul(x, p(layer + "/input_weight"), options.precision);
+  const Tensor of_hidden = matmul(state.h, p(layer + "/hidden_weight"), options.precision);
+  const Tensor z = of_input + of_hidden + p(layer + "/bias");
   check_state("lstm", layer, state, z);
   return gated(p, layer, z, state.c, options);
 }
@@ -72,8 +74,9 @@ std::vector<ParameterSpec> conv_lstm_parameters(const std::string& layer, int64_
 LstmState conv_lstm(const Parameters& p, const std::string& layer, Tensor x, const LstmState& state, const Lstm& options) {
   Scope network(p.network()), scope(layer);
   const Conv2d conv{.precision = options.precision};
-  const Tensor z = conv2d(x, p(layer + "/input_weight"), conv) + conv2d(state.h, p(layer + "/hidden_weight"), conv) +
-                   p(layer + "/bias");
+  const Tensor of_input = conv2d(x, p(layer + "/input_weight"), conv);
+  const Tensor of_hidden = conv2d(state.h, p(layer + "/hidden_weight"), conv);
+  const Tensor z = of_input + of_hidden + p(layer + "/bias");
   check_state("conv_lstm", layer, state, z);
   return gated(p, layer, z, state.c, options);
 }
@@ -92,7 +95,7 @@ std::vector<Tensor> Repeated::operator()(const std::vector<Tensor>& operands, co
 }
 
 std::vector<std::vector<Tensor>> unroll(const std::string& name, const Cell& cell, std::vector<Tensor> state,
-                                        const std::vector<Tensor>& inputs) {
+                                        const std::vector<Tensor>& inputs, const std::source_location& where) {
   Repeated step(name, [&](const std::vector<Tensor>& operands) {
     return cell({operands.begin(), operands.end() - 1}, operands.back());
   });
@@ -100,7 +103,7 @@ std::vector<std::vector<Tensor>> unroll(const std::string& name, const Cell& cel
   for (Tensor input : inputs) {
     std::vector<Tensor> operands = state;
     operands.push_back(input);
-    std::vector<Tensor> next = step(operands);
+    std::vector<Tensor> next = step(operands, where);
     if (next.size() != state.size()) fail("unroll", name, ": a state of ", state.size(), " tensors became ", next.size());
     state = next;
     states.push_back(std::move(next));

@@ -53,7 +53,8 @@ class Repeated {
 using Cell = std::function<std::vector<Tensor>(const std::vector<Tensor>& state, Tensor input)>;
 // A cell along a sequence: the state after each input. Every step is a call of one composite of this name.
 std::vector<std::vector<Tensor>> unroll(const std::string& name, const Cell& cell, std::vector<Tensor> state,
-                                        const std::vector<Tensor>& inputs);
+                                        const std::vector<Tensor>& inputs,
+                                        const std::source_location& where = std::source_location::current());
 
 // [..., length, ...] as `length` tensors without that axis; and back.
 std::vector<Tensor> unstack(Operand x, int64_t axis);

@@ -104,6 +104,23 @@ TEST_CASE("layers: a sequence is calls of one cell, and computes what the cell i
   }
 }
 
+TEST_CASE("layers: a repeated body tells operands apart that were one tensor at its first use") {
+  const Program p = record("repeated", [](Recorder& r) {
+    const Tensor x = r.input("x", DType::f64, {2}), y = r.input("y", DType::f64, {2}), bias = r.input("bias", DType::f64, {2});
+    Repeated f("f", [&](const Tensors& t) { return Tensors{t[0] - 2.0 * t[1] + bias}; });
+    r.output("first", f({x, x})[0]);
+    r.output("second", f({x, y})[0]);
+    r.output("slope", grad(sum(f({y, x})[0]), x));
+  });
+  for (const NamedDevice& device : all_devices()) {
+    const auto pair = [](double a, double b) { return Array::from<double>({2}, {a, b}); };
+    const auto out = run(p, {pair(1, 2), pair(5, 7), pair(10, 20)}, device);
+    CHECK(same(out[0], {9, 18}));
+    CHECK(same(out[1], {1, 8}));
+    CHECK(same(out[2], {-2, -2}));
+  }
+}
+
 TEST_CASE("layers: stack is the inverse of unstack") {
   const Program p = record("stack", [](Recorder& r) {
     const Tensor x = r.input("x", DType::f32, {2, 3, 4});
