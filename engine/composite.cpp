@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/ops.hpp"
+
 namespace backbeat {
 
 namespace {
@@ -36,10 +38,7 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
     at[static_cast<size_t>(id)] = input;
     base = std::max(base, from.order);
   };
-  for (Tensor operand : operands) {
-    // The same tensor twice is two inputs; its uses in the body read the last.
-    add_input(operand.id());
-  }
+  for (Tensor operand : operands) add_input(operand.id());
   for (NodeId id = 0; id < tape.size(); ++id)
     if (needed[static_cast<size_t>(id)] && !inside(id) && at[static_cast<size_t>(id)] == none) {
       add_input(id);
@@ -88,15 +87,19 @@ std::vector<Tensor> call(const std::string& name, const CompositeBody& body, con
   if (operands.empty()) fail("call", name, ": expected at least one operand");
   check_operands(name, operands);
   Tape& tape = operands[0].tape();
+  // The same tensor twice is two inputs, and each of its uses must tell which: a second one is given another node.
+  std::vector<Tensor> seen;
+  for (Tensor operand : operands)
+    seen.push_back(std::find(seen.begin(), seen.end(), operand) == seen.end() ? operand : optimization_barrier({operand, where}));
   const NodeId start = tape.size();
-  const std::vector<Tensor> results = body(operands);
+  const std::vector<Tensor> results = body(seen);
   if (results.empty()) fail("call", name, ": the body has no result");
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].defined()) fail("call", name, ": result ", i, " is no tensor");
     if (&results[i].tape() != &tape) fail("call", name, ": result ", i, ", ", results[i], ", is on another tape than the operands");
   }
   std::vector<Tensor> all = operands, captured;
-  auto composite = extract(name, tape, start, operands, results, captured);
+  auto composite = extract(name, tape, start, seen, results, captured);
   if ((options.vjp || options.jvp) && !captured.empty())
     fail("call", name, ": has a derivative of its own, so all that the body uses must be an operand; ", captured[0], " (node ",
          captured[0].id(), ") is not");

@@ -26,6 +26,11 @@ Checkpoint load_checkpoint(const std::string& path) {
   return checkpoint;
 }
 
+std::string exact(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
 std::string sha256_of(const StateStore& state, const std::vector<std::string>& names) {
   NamedArrays arrays;
   for (const std::string& name : names) arrays.emplace_back(name, state.at(name));

@@ -65,7 +65,7 @@ Tensor softplus(Operand x) {
   const RecordedAt at(x.where);
   // log(1 + exp(x)), smooth to every order; above the threshold 1 + exp(-x) rounds to 1, and the identity is exact.
   Tensor large = x > (x.dtype() == DType::f64 ? 37 : 17);
-  return select(large, x, log(1.0 + exp(select(large, zeros_like(x), x))));
+  return select(large, x, log1p(exp(select(large, zeros_like(x), x))));
 }
 
 Tensor uniform(Operand key, const Shape& shape) {

@@ -7,13 +7,11 @@ namespace backbeat::wgan_gp {
 namespace {
 
 void add_dense(Network& n, const std::string& layer, int64_t in, int64_t out, double deviation) {
-  n.parameters.push_back({layer + "/weight", {in, out}, deviation});
-  n.parameters.push_back({layer + "/bias", {out}, 0});
+  append(n.parameters, dense_parameters(layer, in, out, initial::uniform(deviation)));
 }
 
 void add_conv(Network& n, const std::string& layer, int64_t kernel, int64_t in, int64_t out, double deviation) {
-  n.parameters.push_back({layer + "/weight", {kernel, kernel, in, out}, deviation});
-  n.parameters.push_back({layer + "/bias", {out}, 0});
+  append(n.parameters, conv2d_parameters(layer, kernel, kernel, in, out, initial::uniform(deviation)));
 }
 
 Tensor activate(Activation activation, Tensor x) {
@@ -55,7 +53,7 @@ Network image_critic(Precision precision) {
   add_dense(n, "out", 4096, 1, glorot_deviation(4096, 1));
   n.apply = [precision](const Parameters& p, Tensor x) {
     for (const char* layer : {"conv_1", "conv_2", "conv_3"}) {
-      Tensor h = conv2d(p, layer, x, stride, precision);
+      Tensor h = conv2d(p, layer, x, {.strides = {stride, stride}, .precision = precision});
       Scope network(p.network()), scope(layer);
       x = leaky_relu(h, 0.2);
     }
@@ -77,10 +75,11 @@ Network image_generator(Precision precision) {
   n.apply = [precision](const Parameters& p, Tensor z) {
     Tensor x = relu(dense(p, "dense", z, precision));
     x = reshape(x, {z.dim(0), 4, 4, 256});
+    const Conv2d doubled{.strides = {stride, stride}, .precision = precision};
     // 4 -> 8, of which the original keeps 7; 7 -> 14 -> 28.
-    x = relu(conv2d_transposed(p, "deconv_1", x, stride, 7, precision));
-    x = relu(conv2d_transposed(p, "deconv_2", x, stride, 14, precision));
-    return logistic(conv2d_transposed(p, "deconv_3", x, stride, 28, precision));
+    x = relu(conv2d_transposed(p, "deconv_1", x, {7, 7}, doubled));
+    x = relu(conv2d_transposed(p, "deconv_2", x, {14, 14}, doubled));
+    return logistic(conv2d_transposed(p, "deconv_3", x, {28, 28}, doubled));
   };
   return n;
 }

@@ -20,19 +20,21 @@ Optimizer optimizer_from(const ModelOptions& o) {
     refuse("momentum", o.momentum.has_value());
     refuse("clip", o.clip.has_value());
     Adam adam;
-    adam.rate = o.rate.value_or(adam.rate);
+    if (o.rate) adam.rate = *o.rate;
     return adam;
   }
   if (o.optimizer == "sgd") {
     refuse("clip", o.clip.has_value());
     Sgd sgd;
-    sgd.rate = o.rate.value_or(sgd.rate), sgd.momentum = o.momentum.value_or(0);
+    if (o.rate) sgd.rate = *o.rate;
+    sgd.momentum = o.momentum.value_or(0);
     return sgd;
   }
   if (o.optimizer == "rmsprop") {
     refuse("momentum", o.momentum.has_value());
     RmsProp rms;
-    rms.rate = o.rate.value_or(rms.rate), rms.clip = o.clip.value_or(0);
+    if (o.rate) rms.rate = *o.rate;
+    rms.clip = o.clip.value_or(0);
     return rms;
   }
   fail("optimizer", "unknown optimizer '", o.optimizer, "', expected adam, sgd or rmsprop");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/grad.hpp"
+#include "models/random.hpp"
 
 namespace backbeat::wgan_gp {
 
@@ -13,20 +14,7 @@ constexpr const char* seed_name = "random/seed";
 // What each stream of device-side random numbers is for.
 enum Stream : uint32_t { mixing = 1, generator_noise = 2, sample_noise = 3 };
 
-// u32[5]: seed (low, high), stream, step, first sample.
-Tensor key(Recorder& r, Stream stream, Tensor step) {
-  Tape& tape = r.tape();
-  const Tensor fixed = constant(tape, Array::from(Shape{1}, std::vector<uint32_t>{stream}));
-  const Tensor first = constant(tape, Array::from(Shape{1}, std::vector<uint32_t>{0}));
-  return concatenate({r.state(seed_name, DType::u32, {2}), fixed, reshape(step, {1}), first}, 0);
-}
-
-// A counter in the state, read and then moved on by this Program.
-Tensor counted(Recorder& r, const std::string& name) {
-  const Tensor count = r.state(name, DType::u32, {});
-  r.update(name, count + scalar_like(count, 1));
-  return count;
-}
+Tensor key(Recorder& r, Stream stream, Tensor step) { return random_key(r.state(seed_name, DType::u32, {2}), stream, step); }
 
 Shape batch_of(int64_t count, const Shape& sample) {
   Shape shape{count};
@@ -102,8 +90,7 @@ StateStore Model::initial_state() const {
   initialize(store, "generator", networks_.generator.parameters, config_.seed);
   initialize_optimizer(store, "critic", networks_.critic.parameters, config_.optimizer);
   initialize_optimizer(store, "generator", networks_.generator.parameters, config_.optimizer);
-  store.set(seed_name, Array::from(Shape{2}, std::vector<uint32_t>{static_cast<uint32_t>(config_.seed),
-                                                                   static_cast<uint32_t>(config_.seed >> 32)}));
+  store.set(seed_name, seed_words(config_.seed));
   store.set("random/critic_step", Array::zeros(DType::u32, {}));
   store.set("random/generator_step", Array::zeros(DType::u32, {}));
   return store;

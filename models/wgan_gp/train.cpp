@@ -1,7 +1,6 @@
 #include "models/wgan_gp/train.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -20,19 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t score_samples = 4000, grid_columns = 10, grid_images = 100, plotted_points = 1000;
 constexpr uint32_t evaluation_draw = 0xffffffffu;  // noise that no training step uses
-
-// The shortest text that reads back as the same number.
-std::string exact(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-std::string describe(const Optimizer& optimizer) {
-  if (const Adam* a = std::get_if<Adam>(&optimizer)) return concat("adam ", exact(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2));
-  if (const Sgd* s = std::get_if<Sgd>(&optimizer)) return concat("sgd ", exact(s->rate), ' ', exact(s->momentum));
-  const RmsProp& r = std::get<RmsProp>(optimizer);
-  return concat("rmsprop ", exact(r.rate), ' ', exact(r.decay), " clip ", exact(r.clip));
-}
 
 std::string describe(const std::vector<PrecisionRule>& rules) {
   std::string text;

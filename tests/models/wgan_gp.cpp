@@ -106,7 +106,7 @@ TEST_CASE("optimizers: two steps by hand") {
                       {"rmsprop, clipped", RmsProp{0.1, 0.9, 1e-8, 0.01}, -0.01}};  // 1 -> 0.01 -> -0.01
   for (const Row& row : rows) {
     CAPTURE(std::string(row.name));
-    const std::vector<ParameterSpec> specs{{"w", {3}, 0}};
+    const std::vector<ParameterSpec> specs{{"w", {3}}};
     const Program step = record("step", [&](Recorder& r) {
       const Parameters p(r, "net", specs);
       update(r, p, grad(sum(0.5 * p("w")), p.tensors()), row.optimizer);
