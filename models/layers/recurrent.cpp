@@ -81,7 +81,7 @@ LstmState conv_lstm(const Parameters& p, const std::string& layer, Tensor x, con
   return gated(p, layer, z, state.c, options);
 }
 
-std::vector<Tensor> Repeated::operator()(const std::vector<Tensor>& operands, const std::source_location& where) {
+std::vector<Tensor> Repeated::operator()(const std::vector<Tensor>& operands, SourceLine where) {
   if (composite_) {
     std::vector<Tensor> all = operands;
     all.insert(all.end(), captured_.begin(), captured_.end());
@@ -95,7 +95,7 @@ std::vector<Tensor> Repeated::operator()(const std::vector<Tensor>& operands, co
 }
 
 std::vector<std::vector<Tensor>> unroll(const std::string& name, const Cell& cell, std::vector<Tensor> state,
-                                        const std::vector<Tensor>& inputs, const std::source_location& where) {
+                                        const std::vector<Tensor>& inputs, SourceLine where) {
   Repeated step(name, [&](const std::vector<Tensor>& operands) {
     return cell({operands.begin(), operands.end() - 1}, operands.back());
   });

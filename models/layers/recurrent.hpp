@@ -40,7 +40,7 @@ class Repeated {
   Repeated(std::string name, CompositeBody body) : name_(std::move(name)), body_(std::move(body)) {}
   // The operands of every use have the shapes and dtypes of the first. What the body reads beside them stays what it was.
   std::vector<Tensor> operator()(const std::vector<Tensor>& operands,
-                                 const std::source_location& where = std::source_location::current());
+                                 SourceLine where = SourceLine::here());
 
  private:
   std::string name_;
@@ -54,7 +54,7 @@ using Cell = std::function<std::vector<Tensor>(const std::vector<Tensor>& state,
 // A cell along a sequence: the state after each input. Every step is a call of one composite of this name.
 std::vector<std::vector<Tensor>> unroll(const std::string& name, const Cell& cell, std::vector<Tensor> state,
                                         const std::vector<Tensor>& inputs,
-                                        const std::source_location& where = std::source_location::current());
+                                        SourceLine where = SourceLine::here());
 
 // [..., length, ...] as `length` tensors without that axis; and back.
 std::vector<Tensor> unstack(Operand x, int64_t axis);
