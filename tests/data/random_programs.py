@@ -22,8 +22,8 @@ Rejected are programs with values above 1000 or without a second derivative, and
 agree, with two exceptions that are never made here: at the bounds of a clamp jax has derivative 0, Backbeat 1, and jax
 does not differentiate a clamp whose bounds are crossed.
 
-On some derivatives of convolutions XLA of jax 0.10.2 aborts the process (AlgebraicSimplifier, "Window dimensions do not match
-RHS shape"); no program of the file is among them, elsewhere --first leads past one.
+On some derivatives of convolutions XLA of jax 0.10.2 aborts the process (AlgebraicSimplifier, "Window dimensions do not
+match RHS shape"); no program of the file is among them, elsewhere --first leads past one.
 """
 import argparse
 import collections
