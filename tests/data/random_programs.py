@@ -19,11 +19,12 @@ s2 of forward mode follow.
 
 Rejected are programs with values above 1000 or without a second derivative, and those whose figures move by more than
 1e-9 when the inputs move by 1e-12: what depends on the last bit says nothing. Exact ties stay: there jax and Backbeat
-agree, with two exceptions that are never made here: at the bounds of a clamp jax has derivative 0, Backbeat 1, and jax
-does not differentiate a clamp whose bounds are crossed.
+agree, with two exceptions that no program of the file meets. At the bounds of a clamp jax has derivative 0, Backbeat 1:
+clamp(a, clamp(a, x, b), c) has in jax no derivative where a holds, differences agree with Backbeat. And jax does not
+differentiate a clamp whose bounds are crossed.
 
-On some derivatives of convolutions XLA of jax 0.10.2 aborts the process (AlgebraicSimplifier, "Window dimensions do not match
-RHS shape"); no program of the file is among them, elsewhere --first leads past one.
+On some derivatives of convolutions XLA of jax 0.10.2 aborts the process (AlgebraicSimplifier, "Window dimensions do not
+match RHS shape"); no program of the file is among them, elsewhere --first leads past one.
 """
 import argparse
 import collections
