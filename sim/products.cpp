@@ -235,6 +235,7 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
   plan.precision = dtype == DType::f16 ? Precision::highest : dims.precision;
   plan.rounded = dtype == DType::f32 && dims.precision == Precision::standard;
   plan.output_elements = element_count(out);
+  if (plan.output_elements == 0) return plan;
   plan.kernel_extent = element_count(kernel.shape) > 0 ? kernel.offset + 1 : 0;
   for (int64_t d = 0; d < kernel.shape.size() && plan.kernel_extent > 0; ++d) plan.kernel_extent += (kernel.shape[d] - 1) * kernel.strides[d];
 
@@ -414,6 +415,7 @@ int64_t scratch_bytes(const ConvolutionPlan& plan) {
 }
 
 void compute(const ConvolutionPlan& plan, const void* lhs, const void* kernel, void* out, void* scratch) {
+  if (plan.output_elements == 0) return;
   if (!is_float(plan.dtype)) fail("convolution", "the chip convolves floating-point arrays only, got ", plan.dtype);
   std::byte* free = static_cast<std::byte*>(scratch);
   const auto run = [&]<class From, class T>(auto* result) {

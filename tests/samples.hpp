@@ -40,8 +40,8 @@ struct PrimitiveSamples {
   Op op;
   std::string label;  // the primitive's name, and which of its kinds
   std::function<Sample(Draw&)> draw;
-  // What a device may differ from the reference by, in units of the last place; 0: to the bit. Halves round once from f32,
-  // so that they differ by one at most where f32 differs at all.
+  // What a device may differ from the reference by, in units of the last place; 0: to the bit. Sums and products are of
+  // numbers that do not cancel. Halves round once from f32, so that they differ by one at most where f32 differs at all.
   double ulps_f64 = 0, ulps_f32 = 0;
 };
 
