@@ -25,6 +25,7 @@ std::string tape_text(const std::vector<std::pair<Program, int64_t>>& parts, con
 
 int anatomy(const AnatomyRequest& request) {
   check_output(request.output);
+  check_file("tape", request.tape);
   const RegisteredModel& model = find_model(request.model);
   const std::string step = request.step.empty() ? model.steps.front() : request.step;
   const auto parts = model.programs(request.options, step);

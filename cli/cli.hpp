@@ -80,7 +80,8 @@ Cost cost_of(const std::vector<std::pair<Program, int64_t>>& parts, Device& devi
 // Text for people goes to standard output, or to standard error when the JSON takes that place.
 void print_text(const OutputOptions& output, const std::string& text);
 void write_json(const OutputOptions& output, const std::string& json);
-// Error if the JSON could not be written, before the time is spent.
-void check_output(const OutputOptions& output);
+// Error if the file of a flag could not be written, before the time is spent. The folder of a run is made by the run.
+void check_file(const char* flag, const std::string& path, bool folder_comes_later = false);
+void check_output(const OutputOptions& output, bool folder_comes_later = false);
 
 }  // namespace backbeat::cli

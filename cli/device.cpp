@@ -153,15 +153,18 @@ void print_text(const OutputOptions& output, const std::string& text) {
   if (!(out << text << std::flush)) throw RunError("backbeat: the output cannot be written");
 }
 
-void check_output(const OutputOptions& output) {
+void check_file(const char* flag, const std::string& file, bool folder_comes_later) {
   namespace fs = std::filesystem;
-  if (output.json.empty() || output.json == "-") return;
-  const fs::path path(output.json), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (file.empty() || file == "-") return;
+  const fs::path path(file), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) fail("json", output.json, ": expected a file, this is a directory");
-  // The folder of a run is made by the run.
-  if (fs::exists(folder, ignored) && access(folder.c_str(), W_OK) != 0) fail("json", output.json, ": cannot write into ", folder.string());
+  if (fs::is_directory(path, ignored)) fail(flag, file, ": expected a file, this is a directory");
+  const bool exists = fs::exists(folder, ignored);
+  if (!exists && !folder_comes_later) fail(flag, file, ": there is no folder ", folder.string());
+  if (exists && access(folder.c_str(), W_OK) != 0) fail(flag, file, ": cannot write into ", folder.string());
 }
+
+void check_output(const OutputOptions& output, bool folder_comes_later) { check_file("json", output.json, folder_comes_later); }
 
 void write_json(const OutputOptions& output, const std::string& json) {
   if (output.json.empty()) return;

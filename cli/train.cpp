@@ -65,7 +65,7 @@ int train(const TrainRequest& request) {
     find_model(request.model);
     fail("train", "model '", request.model, "' has no training; expected wgan-gp");
   }
-  check_output(request.output);
+  check_output(request.output, true);
   if (request.resume && request.out.empty()) fail("train", "--resume needs --out, the directory of the run");
   if (request.resume && request.overwrite) fail("train", "--resume and --overwrite exclude each other");
   const wgan_gp::Config config = wgan_gp::config_from(request.options);

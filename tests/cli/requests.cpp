@@ -116,6 +116,13 @@ TEST_CASE("cli: a wrong request gets one line and exit 2") {
       {{"anatomy", "wgan-gp", "--set", "hbm.bandwidth=900"}, "450 GB/s"},
       {{"anatomy", "wgan-gp", "--chip", "/tmp"}, "this is a directory"},
       {{"anatomy", "wgan-gp", "--device", "cpu", "--precision", "high"}, "has one precision"},
+      {{"anatomy", "wgan-gp", "--precision-of", "order:2"}, "expected SCOPE=NAME"},
+      {{"anatomy", "wgan-gp", "--precision-of", "decoder=high"}, "no product has that scope and order"},
+      {{"anatomy", "wgan-gp", "--device", "cpu", "--precision-of", "critic=high"}, "has one precision"},
+      {{"train", "wgan-gp", "--precision-of", "critic=high", "--data", "8gaussians", "--out", out}, "has one precision"},
+      {{"anatomy", "wgan-gp", "--tape", "/tmp"}, "[tape] /tmp: expected a file"},
+      {{"anatomy", "wgan-gp", "--tape", "/nowhere/step.dot"}, "[tape] /nowhere/step.dot: there is no folder /nowhere"},
+      {{"anatomy", "wgan-gp", "--json", "/nowhere/step.json"}, "[json] /nowhere/step.json: there is no folder /nowhere"},
       {{"anatomy", "wgan-gp", "--passes", "dce,xyz"}, "unknown pass 'xyz'"},
       {{"train", "wgan-gp", "--penalty", "three-sided", "--out", out}, "unknown penalty 'three-sided'"},
       {{"train", "wgan-gp", "--data", truncated, "--out", out}, "train-images-idx3-ubyte"},
@@ -145,6 +152,39 @@ TEST_CASE("cli: a wrong request gets one line and exit 2") {
     CHECK(!std::filesystem::exists(out));
   }
   std::filesystem::remove_all(scratch());
+}
+
+TEST_CASE("cli: the tape of a step, as text and as a graph; precision of some products") {
+  const std::string graph = (scratch() / "step.dot").string();
+  std::filesystem::create_directories(scratch());
+  const std::vector<std::string> small{"anatomy", "wgan-gp", "--data", "8gaussians", "--batch", "8", "--timing-only"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), small.begin(), small.end());
+    return backbeat_says(more);
+  };
+  const Answer drawn = with({"--tape", graph}), printed = with({"--tape", "-", "--precision-of", "order:2=highest"});
+  CHECK(drawn.out.find("wrote " + graph + "; draw it with dot -Tsvg") != std::string::npos);
+  std::ifstream in(graph);
+  std::string first;
+  std::getline(in, first);
+  CHECK(first == "digraph \"critic_step\" {");
+  CHECK(printed.out.find(" highest   # second_backward, ") != std::string::npos);
+  CHECK(printed.out.find("default and highest precision") != std::string::npos);
+  std::filesystem::remove_all(scratch());
+}
+
+TEST_CASE("cli: a training run that blows up says where, and exits 1") {
+  const std::vector<std::string> run{"train", "wgan-gp", "--data", "8gaussians", "--batch", "8", "--steps", "20", "--optimizer", "sgd", "--rate", "1e6"};
+  const Answer plain = backbeat_says(run);
+  CHECK(plain.status == 1);
+  CHECK(plain.err.find("the loss is not finite at iteration 1 ") != std::string::npos);
+  std::vector<std::string> looking = run;
+  looking.push_back("--check-finite");
+  const Answer found = backbeat_says(looking);
+  CHECK(found.status == 1);
+  CHECK(found.err.find("[train] iteration 1, critic step 2: ") != std::string::npos);
+  CHECK(found.err.find(" of finite operands (node ") != std::string::npos);
+  CHECK(found.err.find("loss.cpp:") != std::string::npos);
 }
 
 TEST_CASE("cli: help, lists and a chip explained") {
