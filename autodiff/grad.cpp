@@ -116,6 +116,43 @@ std::vector<NodeId> behind_barrier(Tape& tape, const std::vector<NodeId>& operan
   return ids;
 }
 
+// Appends the body of a call on these operands, and the walk back through it.
+std::vector<Tensor> pull_back_body(Tape& tape, const Node& call, const std::vector<NodeId>& operands, const std::vector<Tensor>& seeds,
+                                   int serves) {
+  const NodeId first = tape.size();
+  const std::vector<NodeId> results = append_body(tape, call, operands, serves);
+  Seeds body_seeds;
+  for (size_t i = 0; i < seeds.size(); ++i)
+    if (seeds[i].defined()) body_seeds.push_back({Tensor(tape, results[i]), seeds[i]});
+  return pull_back(tape, first, body_seeds, tensors(tape, operands));
+}
+
+// The same of a body that is computed again. It and the walk back through it are a call of their own, which a further
+// derivative computes again as a whole: so nothing is kept from one pass to the next at any order.
+std::vector<Tensor> pull_back_again(Tape& tape, const CallGroup& group, const std::vector<Tensor>& seeds) {
+  const Node& call = tape[group.first];
+  int serves = call.order + 1;
+  std::vector<Tensor> operands;
+  const auto add = [&](Tensor t) {
+    if (std::find(operands.begin(), operands.end(), t) == operands.end()) operands.push_back(t);
+  };
+  for (NodeId id : call.operands) add({tape, id});
+  for (Tensor seed : seeds)
+    if (seed.defined()) add(seed), serves = std::max(serves, seed.node().order);
+
+  const NodeId start = tape.size();
+  const std::vector<Tensor> parts = pull_back_body(tape, call, behind_barrier(tape, call.operands, seeds, serves), seeds, serves);
+  std::vector<Tensor> results, answers(parts.size());
+  for (Tensor part : parts)
+    if (part.defined()) results.push_back(part);
+  if (results.empty()) return answers;
+  const Tape::DerivativeOf label(tape, group.first);
+  const std::vector<Tensor> called = enclose(group.composite.name, start, operands, results, {.recompute = true, .vjp = {}, .jvp = {}});
+  for (size_t i = 0, r = 0; i < parts.size(); ++i)
+    if (parts[i].defined()) answers[i] = called[r++];
+  return answers;
+}
+
 // The cotangents of a call's operands.
 std::vector<Tensor> pull_back_call(Tape& tape, const CallGroup& group, const std::vector<Tensor>& seeds) {
   const Node& call = tape[group.first];
@@ -126,22 +163,10 @@ std::vector<Tensor> pull_back_call(Tape& tape, const CallGroup& group, const std
     check_answers(group.composite, "vjp", answers, operands);
     return answers;
   }
-  std::vector<NodeId> inputs = call.operands;
-  int serves = -1;
-  if (group.composite.recompute) {
-    serves = call.order + 1;
-    for (Tensor seed : seeds)
-      if (seed.defined()) serves = std::max(serves, seed.node().order);
-    inputs = behind_barrier(tape, inputs, seeds, serves);
-  }
-  const NodeId first = tape.size();
-  const std::vector<NodeId> results = append_body(tape, call, inputs, serves);
-  Seeds body_seeds;
-  for (size_t i = 0; i < seeds.size(); ++i)
-    if (seeds[i].defined()) body_seeds.push_back({Tensor(tape, results[i]), seeds[i]});
-  std::vector<Tensor> answers = pull_back(tape, first, body_seeds, tensors(tape, inputs));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (repeats(inputs, i)) answers[i] = {};
+  if (group.composite.recompute) return pull_back_again(tape, group, seeds);
+  std::vector<Tensor> answers = pull_back_body(tape, call, call.operands, seeds, -1);
+  for (size_t i = 0; i < answers.size(); ++i)
+    if (repeats(call.operands, i)) answers[i] = {};
   return answers;
 }
 

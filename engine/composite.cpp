@@ -15,8 +15,7 @@ std::string joined(const std::string& outer, const std::string& inner) {
   return outer.empty() ? inner : inner.empty() ? outer : outer + '/' + inner;
 }
 
-// The nodes that `body` appended to the tape of its operands, moved to a tape of their own. `captured` receives what they
-// read from outside.
+// The nodes since `start` that the results need, on a tape of their own. `captured` receives what they read from outside.
 std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId start, const std::vector<Tensor>& operands,
                                    const std::vector<Tensor>& results, std::vector<Tensor>& captured) {
   std::vector<char> needed(static_cast<size_t>(tape.size()), 0);
@@ -29,14 +28,12 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
   auto composite = std::make_shared<Composite>();
   composite->name = name;
   std::vector<NodeId> at(static_cast<size_t>(tape.size()), none);
-  int base = 0;
   const auto add_input = [&](NodeId id) {
     const Node& from = tape[id];
     const NodeId input =
         composite->tape.append(Op::input, {}, InputName{concat("x", composite->inputs.size())}, from.shape, from.dtype);
     composite->inputs.push_back(input);
     at[static_cast<size_t>(id)] = input;
-    base = std::max(base, from.order);
   };
   for (Tensor operand : operands) add_input(operand.id());
   for (NodeId id = 0; id < tape.size(); ++id)
@@ -45,16 +42,11 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
       captured.push_back({tape, id});
     }
 
-  const std::string& outer = Scope::current();
   for (NodeId id = start; id < tape.size(); ++id) {
     if (!needed[static_cast<size_t>(id)] || !inside(id)) continue;
     Node node = tape[id];
     for (NodeId& operand : node.operands) operand = at[static_cast<size_t>(operand)];
-    std::string scope = tape.scope_of(id);
-    if (!outer.empty() && scope.compare(0, outer.size(), outer) == 0)
-      scope = scope.size() > outer.size() ? scope.substr(outer.size() + 1) : "";
-    node.scope = composite->tape.intern_scope(scope);
-    node.order = std::max(0, node.order - base);
+    node.scope = composite->tape.intern_scope(tape.scope_of(id));
     at[static_cast<size_t>(id)] = composite->tape.push(std::move(node));
   }
   for (Tensor result : results) composite->results.push_back(at[static_cast<size_t>(result.id())]);
@@ -80,6 +72,21 @@ std::vector<Tensor> append_call(const std::shared_ptr<const Composite>& composit
   return results;
 }
 
+// `seen` are the operands as the body saw them.
+std::vector<Tensor> record_call(const std::string& name, NodeId start, const std::vector<Tensor>& operands,
+                                const std::vector<Tensor>& seen, const std::vector<Tensor>& results, const CallOptions& options) {
+  std::vector<Tensor> all = operands, captured;
+  const auto composite = extract(name, operands[0].tape(), start, seen, results, captured);
+  if ((options.vjp || options.jvp) && !captured.empty())
+    fail("call", name, ": has a derivative of its own, so all that the body uses must be an operand; ", captured[0], " (node ",
+         captured[0].id(), ") is not");
+  composite->recompute = options.recompute, composite->vjp = options.vjp, composite->jvp = options.jvp;
+  all.insert(all.end(), captured.begin(), captured.end());
+  const std::vector<Tensor> called = append_call(composite, all);
+  composite->order = called[0].node().order, composite->scope = called[0].tape().scope_of(called[0].id());
+  return called;
+}
+
 }  // namespace
 
 std::vector<Tensor> call(const std::string& name, const CompositeBody& body, const std::vector<Tensor>& operands,
@@ -98,15 +105,13 @@ std::vector<Tensor> call(const std::string& name, const CompositeBody& body, con
     if (!results[i].defined()) fail("call", name, ": result ", i, " is no tensor");
     if (&results[i].tape() != &tape) fail("call", name, ": result ", i, ", ", results[i], ", is on another tape than the operands");
   }
-  std::vector<Tensor> all = operands, captured;
-  auto composite = extract(name, tape, start, seen, results, captured);
-  if ((options.vjp || options.jvp) && !captured.empty())
-    fail("call", name, ": has a derivative of its own, so all that the body uses must be an operand; ", captured[0], " (node ",
-         captured[0].id(), ") is not");
-  composite->recompute = options.recompute, composite->vjp = options.vjp, composite->jvp = options.jvp;
-  all.insert(all.end(), captured.begin(), captured.end());
   const RecordedAt at(where);
-  return append_call(composite, all);
+  return record_call(name, start, operands, seen, results, options);
+}
+
+std::vector<Tensor> enclose(const std::string& name, NodeId start, const std::vector<Tensor>& operands,
+                            const std::vector<Tensor>& results, const CallOptions& options) {
+  return record_call(name, start, operands, operands, results, options);
 }
 
 std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::vector<Tensor>& operands,
@@ -124,28 +129,47 @@ std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::
   return append_call(composite, operands);
 }
 
+namespace {
+
+// A scope inside of `from`, moved to `to`.
+std::string moved(const std::string& scope, const std::string& from, const std::string& to) {
+  if (from.empty()) return joined(to, scope);
+  if (scope == from) return to;
+  return scope.rfind(from + '/', 0) == 0 ? joined(to, scope.substr(from.size() + 1)) : scope;
+}
+
+}  // namespace
+
 std::vector<NodeId> append_body(Tape& tape, const Node& call, std::span<const NodeId> operands, int serves) {
   const Composite& composite = *std::get<CallDims>(call.attributes).composite;
   const Tape& body = composite.tape;
   const std::string outer = tape.scopes()[static_cast<size_t>(call.scope)];
+  const int shift = call.order - composite.order;
   std::vector<NodeId> at(static_cast<size_t>(body.size()), none);
   for (size_t i = 0; i < composite.inputs.size(); ++i) at[static_cast<size_t>(composite.inputs[i])] = operands[i];
   std::vector<int32_t> scope(body.scopes().size(), -1);
   for (NodeId id = 0; id < body.size(); ++id) {
     if (at[static_cast<size_t>(id)] != none) continue;
     Node node = body[id];
-    node.order += call.order;
+    const bool again = node.serves >= 0;
+    // User code has the largest order of its operands. What a derivative appended keeps its order, shifted; what it computes
+    // again has that of its operands, and the barrier before it that of what it holds back.
+    int order = 0;
     node.from_constants = true;
-    for (NodeId& operand : node.operands) {
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      NodeId& operand = node.operands[i];
       operand = at[static_cast<size_t>(operand)];
-      node.order = std::max(node.order, tape[operand].order);
+      if (!(again && node.op == Op::optimization_barrier && i > 0)) order = std::max(order, tape[operand].order);
       node.from_constants = node.from_constants && tape[operand].from_constants;
     }
-    if (node.from_constants && !call.derivative && !node.derivative) node.order = 0;
+    if (!again && node.derivative) order = std::max(order, node.order + shift);
+    else if (!again && call.derivative) order = std::max(order, call.order);
+    if (node.from_constants && !call.derivative && !node.derivative) order = 0;
+    node.order = order;
     node.derivative = node.derivative || call.derivative;
     if (serves >= 0) node.serves = static_cast<int8_t>(std::min(serves, 127));
     int32_t& path = scope[static_cast<size_t>(node.scope)];
-    if (path < 0) path = tape.intern_scope(joined(outer, body.scope_of(id)));
+    if (path < 0) path = tape.intern_scope(moved(body.scope_of(id), composite.scope, outer));
     node.scope = path;
     at[static_cast<size_t>(id)] = tape.push(std::move(node));
   }
@@ -177,11 +201,11 @@ Program inline_calls(const Program& program) {
     if (results.empty()) results = append_body(flat.tape, node, node.operands, node.serves);
     at[static_cast<size_t>(id)] = results[static_cast<size_t>(result)];
   }
-  const auto moved = [&](NodeId id) { return at[static_cast<size_t>(id)]; };
-  for (const auto& port : program.inputs) flat.inputs.push_back({port.name, moved(port.node)});
-  for (const auto& port : program.outputs) flat.outputs.push_back({port.name, moved(port.node)});
+  const auto there = [&](NodeId id) { return at[static_cast<size_t>(id)]; };
+  for (const auto& port : program.inputs) flat.inputs.push_back({port.name, there(port.node)});
+  for (const auto& port : program.outputs) flat.outputs.push_back({port.name, there(port.node)});
   for (const auto& s : program.states)
-    flat.states.push_back({s.name, moved(s.read), s.write ? std::optional(moved(*s.write)) : std::nullopt});
+    flat.states.push_back({s.name, there(s.read), s.write ? std::optional(there(*s.write)) : std::nullopt});
   return inline_calls(flat);  // bodies may hold calls
 }
 

@@ -23,6 +23,8 @@ struct Composite {
   std::string name;
   Tape tape;                             // of the body
   std::vector<NodeId> inputs, results;
+  int order = 0;                         // of the call that it was recorded for, and its scope: labels of later calls are
+  std::string scope;                     // shifted by the difference
   bool recompute = false;                // the backward pass computes the body again and keeps nothing of it
   CompositeDerivative vjp, jvp;          // empty: those of the body
 };
@@ -39,6 +41,10 @@ struct CallOptions {
 // unless the call has a derivative of its own, which could not know them: then they are an Error.
 std::vector<Tensor> call(const std::string& name, const CompositeBody& body, const std::vector<Tensor>& operands,
                          const CallOptions& options = {}, SourceLine where = SourceLine::here());
+// Makes a body of what was recorded on the tape of `operands` since it had `start` nodes, and records a call of that. What
+// was recorded stays on the tape, dead.
+std::vector<Tensor> enclose(const std::string& name, NodeId start, const std::vector<Tensor>& operands,
+                            const std::vector<Tensor>& results, const CallOptions& options = {});
 // Calls a composite once more, on other operands of the same shapes and dtypes.
 std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::vector<Tensor>& operands,
                          SourceLine where = SourceLine::here());
