@@ -57,7 +57,7 @@ std::string report(const std::vector<GradCheck>& rows, double tolerance) {
 
 std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                    const std::vector<Array>& values, int order, const Evaluate& evaluate,
-                                   double tolerance) {
+                                   double tolerance, Modes modes) {
   // The point z: the inputs and, behind them, the cotangent of f.
   std::vector<Array> point = values;
   std::vector<std::vector<Array>> directions(static_cast<size_t>(order));
@@ -85,9 +85,10 @@ std::vector<GradCheck> check_grads(const std::function<Tensor(const std::vector<
         directions[static_cast<size_t>(k - 1)].push_back(
             random_like(z[i].shape(), static_cast<uint32_t>(100 * k) + static_cast<uint32_t>(i)));
       }
-      forward = jvp(std::span(&forward, 1), z, v)[0];
-      const Tensor mixed = jvp(std::span(&s.value, 1), z, v)[0];
+      Tensor mixed;
+      if (modes == Modes::both) forward = jvp(std::span(&forward, 1), z, v)[0], mixed = jvp(std::span(&s.value, 1), z, v)[0];
       s = contract(r.tape(), grads, v);
+      if (modes == Modes::reverse) forward = mixed = s.value;
       r.output(concat("s", k), s.value), r.output(concat("magnitude", k), s.magnitude);
       r.output(concat("forward", k), forward), r.output(concat("mixed", k), mixed);
     }

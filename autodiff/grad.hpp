@@ -2,6 +2,7 @@
 // derivative of a derivative. grad, vjp walk the tape backwards, jvp walks it forwards.
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ struct GradOptions {
 // --- reverse mode
 // dy/dx for each x, in the shape and dtype of x. Zero products are never recorded: where no cotangent arrives, none is made.
 std::vector<Tensor> grad(Tensor y, std::span<const Tensor> xs, const GradOptions& options = {});
+inline std::vector<Tensor> grad(Tensor y, std::initializer_list<Tensor> xs, const GradOptions& options = {}) {
+  return grad(y, std::span(xs.begin(), xs.size()), options);
+}
 Tensor grad(Tensor y, Tensor x, const GradOptions& options = {});
 // The same of several ys at once, one cotangent each; an undefined cotangent is none.
 std::vector<Tensor> vjp(std::span<const Tensor> ys, std::span<const Tensor> cotangents, std::span<const Tensor> xs,

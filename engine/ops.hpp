@@ -50,7 +50,7 @@ Tensor divide(Operand a, Operand b);     // integers: towards zero; x / 0 is all
 Tensor remainder(Operand a, Operand b);  // of the quotient rounded towards zero; it has a's sign. Integers: x rem 0 = x
 Tensor maximum(Operand a, Operand b);    // a tie gives each side half of the cotangent; NaN propagates
 Tensor minimum(Operand a, Operand b);
-Tensor power(Operand base, Operand exponent);  // derivative by the base 0 where the exponent is 0, by the exponent 0 where base <= 0
+Tensor power(Operand base, Operand exponent);  // derivative by a finite base 0 where the exponent is 0, by the exponent 0 where base <= 0
 Tensor bitwise_and(Operand a, Operand b);      // integers and bool, as the next two
 Tensor bitwise_or(Operand a, Operand b);
 Tensor bitwise_xor(Operand a, Operand b);
@@ -69,6 +69,8 @@ inline Tensor operator*(Operand a, Operand b) { return multiply(a, b); }
 inline Tensor operator/(Operand a, Operand b) { return divide(a, b); }
 inline Tensor operator>(Operand a, Operand b) { return compare(a, b, Direction::gt); }
 inline Tensor operator<(Operand a, Operand b) { return compare(a, b, Direction::lt); }
+inline Tensor operator>=(Operand a, Operand b) { return compare(a, b, Direction::ge); }
+inline Tensor operator<=(Operand a, Operand b) { return compare(a, b, Direction::le); }
 
 inline Tensor scalar_like(Operand x, double value) { return full(x.tape(), x.dtype(), {}, value, x.where); }
 inline Tensor operator+(Operand a, double b) { return add(a, {scalar_like(a, b), a.where}); }
@@ -77,6 +79,13 @@ inline Tensor operator*(Operand a, double b) { return multiply(a, {scalar_like(a
 inline Tensor operator/(Operand a, double b) { return divide(a, {scalar_like(a, b), a.where}); }
 inline Tensor operator>(Operand a, double b) { return compare(a, {scalar_like(a, b), a.where}, Direction::gt); }
 inline Tensor operator<(Operand a, double b) { return compare(a, {scalar_like(a, b), a.where}, Direction::lt); }
+inline Tensor operator>=(Operand a, double b) { return compare(a, {scalar_like(a, b), a.where}, Direction::ge); }
+inline Tensor operator<=(Operand a, double b) { return compare(a, {scalar_like(a, b), a.where}, Direction::le); }
+inline Tensor maximum(Operand a, double b) { return maximum(a, {scalar_like(a, b), a.where}); }
+inline Tensor minimum(Operand a, double b) { return minimum(a, {scalar_like(a, b), a.where}); }
+inline Tensor power(Operand base, double exponent) { return power(base, {scalar_like(base, exponent), base.where}); }
+inline Tensor select(Operand predicate, Operand x, double y) { return select(predicate, x, {scalar_like(x, y), x.where}); }
+inline Tensor select(Operand predicate, double x, Operand y) { return select(predicate, {scalar_like(y, x), y.where}, y); }
 inline Tensor operator+(double a, Operand b) { return add({scalar_like(b, a), b.where}, b); }
 inline Tensor operator-(double a, Operand b) { return subtract({scalar_like(b, a), b.where}, b); }
 inline Tensor operator*(double a, Operand b) { return multiply({scalar_like(b, a), b.where}, b); }
@@ -92,6 +101,9 @@ Tensor pad(Operand x, const PadDims& dims);  // with zeros
 Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis,
                    SourceLine where = SourceLine::here());
 Tensor reverse(Operand x, const Dims& axes);
+// Neighbouring parts along an axis, which must add up to it; equal ones. Their cotangents are concatenated, not padded and added.
+std::vector<Tensor> split(Operand x, const std::vector<int64_t>& sizes, int64_t axis);
+std::vector<Tensor> split(Operand x, int64_t parts, int64_t axis);
 Tensor flatten(Operand x);  // [n, ...] -> [n, rest]
 
 // --- places that are computed. Indices and starts are integers; no cotangent passes through them.
@@ -140,6 +152,7 @@ Tensor optimization_barrier(Operand x, const std::vector<Tensor>& after = {});
 
 // --- composed of the above
 Tensor sum(Operand x);  // over everything -> []
+inline Tensor sum(Operand x, const Dims& axes) { return reduce(x, Reduction::sum, axes); }
 Tensor mean(Operand x);
 Tensor mean(Operand x, const Dims& axes);
 Tensor square(Operand x);

@@ -18,10 +18,20 @@ Array& StateStore::at(const std::string& name) {
   return found->second;
 }
 
+namespace {
+void check_shape(const char* what, const std::string& name, const Shape& shape) {
+  for (int64_t d : shape)
+    if (d < 0) fail(what, "'", name, "' has a negative dimension: ", shape);
+}
+}  // namespace
+
 Tensor Recorder::input(const std::string& name, DType dtype, const Shape& shape, SourceLine where) {
   const RecordedAt at(where);
   for (const Program::Port& port : program_.inputs)
     if (port.name == name) fail("input", "'", name, "' is declared twice in ", program_.name);
+  for (const Program::State& state : program_.states)
+    if (state.name == name) fail("input", "'", name, "' is a state of ", program_.name, " already");
+  check_shape("input", name, shape);
   const NodeId id = tape().append(Op::input, {}, InputName{name}, shape, dtype);
   program_.inputs.push_back({name, id});
   return {tape(), id};
@@ -36,6 +46,9 @@ Tensor Recorder::state(const std::string& name, DType dtype, const Shape& shape,
       fail("state", "'", name, "' is ", t, ", asked for as ", dtype, shape);
     return t;
   }
+  for (const Program::Port& port : program_.inputs)
+    if (port.name == name) fail("state", "'", name, "' is an input of ", program_.name, " already");
+  check_shape("state", name, shape);
   const NodeId id = tape().append(Op::input, {}, InputName{name}, shape, dtype);
   program_.states.push_back({name, id, {}});
   return {tape(), id};
@@ -57,6 +70,8 @@ void Recorder::update(const std::string& name, Tensor value) {
 
 void Recorder::output(const std::string& name, Tensor value) {
   if (&value.tape() != &tape()) fail("output", "'", name, "' comes from another tape");
+  for (const Program::Port& port : program_.outputs)
+    if (port.name == name) fail("output", "'", name, "' is given twice in ", program_.name);
   program_.outputs.push_back({name, value.id()});
 }
 

@@ -132,7 +132,10 @@ class Tensor {
   const Node& node() const { return tape()[id_]; }
   const Shape& shape() const { return node().shape; }
   int64_t rank() const { return node().shape.size(); }
-  int64_t dim(int64_t axis) const { return node().shape[axis]; }
+  int64_t dim(int64_t axis) const {
+    if (axis < 0 || axis >= rank()) fail("tensor", "there is no dimension ", axis, " in ", node().dtype, node().shape);
+    return node().shape[axis];
+  }
   int64_t size() const { return element_count(node().shape); }
   DType dtype() const { return node().dtype; }
   bool operator==(const Tensor& other) const { return tape_ == other.tape_ && id_ == other.id_; }

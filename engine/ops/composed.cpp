@@ -1,6 +1,8 @@
 // What is composed of primitives, and so needs no derivative of its own; and random numbers.
+#include "engine/composite.hpp"
 #include "engine/ops/record.hpp"
 
+#include <algorithm>
 #include <numbers>
 
 namespace backbeat {
@@ -44,10 +46,10 @@ Tensor square(Operand x) {
 
 Tensor norm(Operand x, const Dims& axes) {
   const RecordedAt at(x.where);
-  Tensor squares = reduce_sum(square(x), axes);
-  Tensor positive = squares > 0.0;
-  Tensor root = sqrt(select(positive, squares, ones_like(squares)));
-  return select(positive, root, zeros_like(root));
+  const Tensor squares = reduce_sum(square(x), axes);
+  const Tensor nothing = compare(squares, scalar_like(squares, 0), Direction::eq);  // false for NaN, which stays
+  const Tensor root = sqrt(select(nothing, 1.0, squares));
+  return select(nothing, 0.0, root);
 }
 
 Tensor leaky_relu(Operand x, double slope) {
@@ -58,7 +60,44 @@ Tensor leaky_relu(Operand x, double slope) {
 
 Tensor relu(Operand x) {
   const RecordedAt at(x.where);
-  return select(x > 0.0, x, scalar_like(x, 0));
+  return select(x <= 0.0, 0.0, x);  // NaN stays
+}
+
+std::vector<Tensor> split(Operand x, const std::vector<int64_t>& sizes, int64_t axis) {
+  const RecordedAt at(x.where);
+  check_defined(Op::slice, x);
+  if (axis < 0 || axis >= x.rank()) fail("split", "axis ", axis, " is outside of ", x);
+  int64_t total = 0;
+  for (int64_t size : sizes) total += size;
+  if (sizes.empty() || total != x.dim(axis) || *std::min_element(sizes.begin(), sizes.end()) < 0)
+    fail("split", "the parts of ", x, " along axis ", axis, " add up to ", total, ", expected ", x.dim(axis));
+  const auto parts = [=](const std::vector<Tensor>& operands) {
+    const Tensor whole = operands[0];
+    Dims start = Dims::filled(whole.rank(), 0), limit = whole.shape();
+    std::vector<Tensor> result;
+    for (int64_t size : sizes) {
+      limit[axis] = start[axis] + size;
+      result.push_back(slice(whole, start, limit, Dims::filled(whole.rank(), 1)));
+      start[axis] = limit[axis];
+    }
+    return result;
+  };
+  CallOptions linear;
+  linear.vjp = [=](const CompositeCall& c) {
+    std::vector<Tensor> cotangents;
+    for (size_t i = 0; i < c.seeds.size(); ++i) cotangents.push_back(c.seeds[i].defined() ? c.seeds[i] : zeros_like(c.results[i]));
+    return std::vector{concatenate(cotangents, axis)};
+  };
+  linear.jvp = [=](const CompositeCall& c) { return split(c.seeds[0], sizes, axis); };
+  return call("split", parts, {x}, linear, x.where);
+}
+
+std::vector<Tensor> split(Operand x, int64_t parts, int64_t axis) {
+  const RecordedAt at(x.where);
+  check_defined(Op::slice, x);
+  if (axis < 0 || axis >= x.rank()) fail("split", "axis ", axis, " is outside of ", x);
+  if (parts < 1 || x.dim(axis) % parts != 0) fail("split", x, " dim ", axis, " cannot be cut into ", parts, " equal parts");
+  return split(x, std::vector<int64_t>(static_cast<size_t>(parts), x.dim(axis) / parts), axis);
 }
 
 Tensor softplus(Operand x) {

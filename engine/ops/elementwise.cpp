@@ -72,8 +72,9 @@ Tensor constant(Tape& tape, const Array& value, SourceLine where) {
 
 Tensor full(Tape& tape, DType dtype, const Shape& shape, double value, SourceLine where) {
   const RecordedAt at(where);
-  if (!is_float(dtype) && value != std::trunc(value)) fail("constant", value, " is no ", dtype);
-  return broadcast_to(constant(tape, Array::full(dtype, {}, value)), shape);
+  const Array one = Array::full(dtype, {}, value);
+  if (!is_float(dtype) && one.item() != value) fail("constant", value, " is no ", dtype);
+  return broadcast_to(constant(tape, one), shape);
 }
 
 Tensor iota(Tape& tape, DType dtype, const Shape& shape, int64_t axis, SourceLine where) {

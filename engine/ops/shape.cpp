@@ -94,6 +94,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis, SourceLine wh
   for (Tensor part : parts) {
     bool fits = part.rank() == first.rank() && part.dtype() == first.dtype() && &part.tape() == &first.tape();
     for (int64_t i = 0; fits && i < first.rank(); ++i) fits = i == axis || part.dim(i) == first.dim(i);
+    if (&part.tape() != &first.tape()) fail("concatenate", "operands come from two tapes (", first, " and ", part, ")");
     if (!fits) fail("concatenate", part, " does not fit to ", first, " along axis ", axis);
     shape[axis] += part.dim(axis);
     operands.push_back(part.id());

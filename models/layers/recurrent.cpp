@@ -12,26 +12,19 @@ void append_peepholes(std::vector<ParameterSpec>& specs, const std::string& laye
   for (const char* name : peephole_names) specs.push_back({layer + name, shape});
 }
 
-// Gate `which` of i, f, g, o.
-Tensor part(Tensor z, int64_t which, int64_t units) {
-  Dims start = Dims::filled(z.rank(), 0), limit = z.shape();
-  start[z.rank() - 1] = which * units, limit[z.rank() - 1] = (which + 1) * units;
-  return slice(z, start, limit, Dims::filled(z.rank(), 1));
-}
-
 LstmState gated(const Parameters& p, const std::string& layer, Tensor z, Tensor c, const Lstm& options) {
-  const int64_t units = c.dim(c.rank() - 1);
+  const std::vector<Tensor> parts = split(z, 4, z.rank() - 1);  // i, f, g, o
   const auto gate = [&](Tensor x) { return options.hard_gates ? hard_sigmoid(x) : logistic(x); };
   const auto peeped = [&](Tensor x, int64_t which, Tensor cell) {
     const std::string name = layer + peephole_names[which];
     return p.contains(name) ? x + p(name) * cell : x;
   };
-  const Tensor i = gate(peeped(part(z, 0, units), 0, c));
-  Tensor f = peeped(part(z, 1, units), 1, c);
+  const Tensor i = gate(peeped(parts[0], 0, c));
+  Tensor f = peeped(parts[1], 1, c);
   if (options.forget_bias != 0) f = f + options.forget_bias;
-  const Tensor kept = gate(f) * c, added = i * tanh(part(z, 2, units));
+  const Tensor kept = gate(f) * c, added = i * tanh(parts[2]);
   const Tensor next = kept + added;
-  const Tensor o = gate(peeped(part(z, 3, units), 2, next));
+  const Tensor o = gate(peeped(parts[3], 2, next));
   return {o * tanh(next), next};
 }
 
@@ -118,11 +111,7 @@ std::vector<Tensor> unstack(Operand x, int64_t axis) {
   for (int64_t i = 0; i < x.rank(); ++i)
     if (i != axis) shape.push_back(x.dim(i));
   std::vector<Tensor> parts;
-  for (int64_t t = 0; t < x.dim(axis); ++t) {
-    Dims start = Dims::filled(x.rank(), 0), limit = x.shape();
-    start[axis] = t, limit[axis] = t + 1;
-    parts.push_back(reshape(slice(x, start, limit, Dims::filled(x.rank(), 1)), shape));
-  }
+  for (Tensor part : split(x, x.dim(axis), axis)) parts.push_back(reshape(part, shape));
   return parts;
 }
 

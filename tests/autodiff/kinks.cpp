@@ -56,7 +56,8 @@ TEST_CASE("abs has derivative 0 at 0, sign is 0 there") {
 }
 
 TEST_CASE("a tie of maximum or minimum gives each side half") {
-  for (auto f : {maximum, minimum}) {
+  using Binary = Tensor (*)(Operand, Operand);
+  for (Binary f : {Binary(maximum), Binary(minimum)}) {
     const Program p = record("tie", [&](Recorder& r) {
       Tensor a = r.input("a", DType::f64, {3}), b = r.input("b", DType::f64, {3}), y = f(a, b);
       for (Tensor g : grad(sum(y), std::vector{a, b})) r.output("g", g);
