@@ -1,6 +1,6 @@
 #include "devices/nonfinite.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "engine/composite.hpp"
 #include "engine/ops.hpp"
@@ -26,7 +26,7 @@ std::string described(const Program& program, const NonFinite& found) {
   if (const auto* name = std::get_if<InputName>(&node.attributes)) return concat("'", name->name, "' comes with ", what);
   const std::string& scope = tape.scope_of(found.node);
   return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what,
-                " of finite operands (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
+                found.of_constants ? " of constants that are not finite (node " : " of finite operands (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
                 scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
 }
 
@@ -71,17 +71,31 @@ std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, 
   StateStore copy = state;  // nothing is written: the buffers may be shared
   const std::vector<Array> counts = device.compile(probe, options)->run(inputs, copy);
 
-  std::vector<char> bad(static_cast<size_t>(count), 0);
+  // Constants, and what is made of nothing else, may be what they are; what they make infinite is meant so (a mask), what
+  // they make NaN is not.
+  std::vector<char> fixed(static_cast<size_t>(count), 0), bad = fixed, nan = fixed;
+  for (NodeId id = 0; id < count; ++id) {
+    const Node& node = tape[id];
+    const auto is_fixed = [&](NodeId operand) { return fixed[static_cast<size_t>(operand)] != 0; };
+    fixed[static_cast<size_t>(id)] = node.op == Op::constant || node.op == Op::iota ||
+                                     (!node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(), is_fixed));
+    if (node.op == Op::constant) bad[static_cast<size_t>(id)] = !all_finite(std::get<Array>(node.attributes));
+  }
   std::optional<NonFinite> first;
-  for (size_t i = 0; i < watched.size(); ++i) {
+  for (size_t i = 0; i < watched.size() && !first; ++i) {
     const NodeId id = watched[i];
-    const int64_t not_finite = static_cast<int64_t>(counts[2 * i].item());
+    const auto not_finite = static_cast<int64_t>(counts[2 * i].item()), not_numbers = static_cast<int64_t>(counts[2 * i + 1].item());
     if (not_finite == 0) continue;
     bad[static_cast<size_t>(id)] = 1;
-    bool from_finite = true;
-    for (NodeId operand : tape[id].operands) from_finite = from_finite && !bad[static_cast<size_t>(operand)];
-    if (first || !from_finite) continue;
-    first = NonFinite{id, not_finite, element_count(tape[id].shape), counts[2 * i + 1].item() > 0, {}};
+    if (fixed[static_cast<size_t>(id)]) continue;
+    nan[static_cast<size_t>(id)] = not_numbers > 0;
+    bool from_finite = true, from_nan = false;
+    for (NodeId operand : tape[id].operands) {
+      from_finite = from_finite && !bad[static_cast<size_t>(operand)];
+      from_nan = from_nan || nan[static_cast<size_t>(operand)];
+    }
+    if (from_finite || (not_numbers > 0 && !from_nan))
+      first = NonFinite{id, not_finite, element_count(tape[id].shape), not_numbers > 0, !from_finite, {}};
   }
   if (first) first->text = described(labels, *first);
   return first;
