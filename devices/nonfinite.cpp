@@ -25,9 +25,9 @@ std::string described(const Program& program, const NonFinite& found) {
       concat(found.count, " of ", found.size, " elements ", found.nan ? "NaN" : "infinite");
   if (const auto* name = std::get_if<InputName>(&node.attributes)) return concat("'", name->name, "' comes with ", what);
   const std::string& scope = tape.scope_of(found.node);
-  return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what,
-                found.of_constants ? " of constants that are not finite (node " : " of finite operands (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
-                scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
+  return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what, " of ",
+                found.of_constants ? "constants that are not finite" : "finite operands", " (node ", found.node, ", order ",
+                node.order, ", ", name_of(tape.phase_of(found.node)), scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ TEST_CASE("losses: an i64 beyond i32 is no small number") {
 
 TEST_CASE("layers: nothing in makes nothing out, or the bias") {
   const Program program = record("nothing", [](Recorder& r) {
-    const Parameters p(r, "net", {{"dense/weight", {0, 2}}, {"dense/bias", {2}}, {"norm/moving_mean", {0}}, {"norm/moving_variance", {0}}});
+    const Parameters p(r, "net", {{"dense/weight", {0, 2}}, {"dense/bias", {2}}, {"norm/moving_mean", {0}},
+                                {"norm/moving_variance", {0}}});
     r.output("dense", dense(p, "dense", r.input("x", DType::f32, {4, 3, 0})));
     r.output("norm", batch_norm_training(r, p, "norm", r.input("z", DType::f32, {4, 0})));
   });
