@@ -1,6 +1,6 @@
 #include "devices/nonfinite.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "engine/composite.hpp"
 #include "engine/ops.hpp"
@@ -25,9 +25,9 @@ std::string described(const Program& program, const NonFinite& found) {
       concat(found.count, " of ", found.size, " elements ", found.nan ? "NaN" : "infinite");
   if (const auto* name = std::get_if<InputName>(&node.attributes)) return concat("'", name->name, "' comes with ", what);
   const std::string& scope = tape.scope_of(found.node);
-  return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what,
-                found.of_finite ? " of finite operands" : " of infinite operands", " (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
-                scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
+  return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what, " of ",
+                found.of_constants ? "constants that are not finite" : "finite operands", " (node ", found.node, ", order ",
+                node.order, ", ", name_of(tape.phase_of(found.node)), scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, 
   const Program labels = probe;  // without the counts
   for (NodeId id = 0; id < count; ++id) {
     const Node& node = tape[id];
-    if (!live[static_cast<size_t>(id)] || !is_float(node.dtype) || element_count(node.shape) == 0) continue;
+    if (!live[static_cast<size_t>(id)] || !is_float(node.dtype) || node.op == Op::constant || element_count(node.shape) == 0) continue;
     const Tensor x(tape, id);
     const auto counted = [&](Tensor flags) { return sum(convert(flags, DType::i32)); };
     probe.outputs.push_back({concat("bad", id), counted(logical_not(is_finite(x))).id()});
@@ -71,20 +71,31 @@ std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, 
   StateStore copy = state;  // nothing is written: the buffers may be shared
   const std::vector<Array> counts = device.compile(probe, options)->run(inputs, copy);
 
-  // By node: elements that are not finite, and NaN among them.
-  std::vector<int64_t> bad(static_cast<size_t>(count), 0), nan = bad;
+  // Constants, and what is made of nothing else, may be what they are; what they make infinite is meant so (a mask), what
+  // they make NaN is not.
+  std::vector<char> fixed(static_cast<size_t>(count), 0), bad = fixed, nan = fixed;
+  for (NodeId id = 0; id < count; ++id) {
+    const Node& node = tape[id];
+    const auto is_fixed = [&](NodeId operand) { return fixed[static_cast<size_t>(operand)] != 0; };
+    fixed[static_cast<size_t>(id)] = node.op == Op::constant || node.op == Op::iota ||
+                                     (!node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(), is_fixed));
+    if (node.op == Op::constant) bad[static_cast<size_t>(id)] = !all_finite(std::get<Array>(node.attributes));
+  }
   std::optional<NonFinite> first;
   for (size_t i = 0; i < watched.size() && !first; ++i) {
     const NodeId id = watched[i];
-    const size_t at = static_cast<size_t>(id);
-    bad[at] = static_cast<int64_t>(counts[2 * i].item()), nan[at] = static_cast<int64_t>(counts[2 * i + 1].item());
-    bool of_finite = true, of_nan = false;
+    const auto not_finite = static_cast<int64_t>(counts[2 * i].item()), not_numbers = static_cast<int64_t>(counts[2 * i + 1].item());
+    if (not_finite == 0) continue;
+    bad[static_cast<size_t>(id)] = 1;
+    if (fixed[static_cast<size_t>(id)]) continue;
+    nan[static_cast<size_t>(id)] = not_numbers > 0;
+    bool from_finite = true, from_nan = false;
     for (NodeId operand : tape[id].operands) {
-      of_finite = of_finite && bad[static_cast<size_t>(operand)] == 0;
-      of_nan = of_nan || nan[static_cast<size_t>(operand)] > 0;
+      from_finite = from_finite && !bad[static_cast<size_t>(operand)];
+      from_nan = from_nan || nan[static_cast<size_t>(operand)];
     }
-    const bool makes = (nan[at] > 0 && !of_nan) || (bad[at] > 0 && of_finite);
-    if (makes && tape[id].op != Op::constant) first = NonFinite{id, bad[at], element_count(tape[id].shape), nan[at] > 0, of_finite, {}};
+    if (from_finite || (not_numbers > 0 && !from_nan))
+      first = NonFinite{id, not_finite, element_count(tape[id].shape), not_numbers > 0, !from_finite, {}};
   }
   if (first) first->text = described(labels, *first);
   return first;

@@ -104,13 +104,19 @@ void initialize_optimizer(StateStore& store, const std::string& network, const s
       if (spec.trained) store.set(prefix + network + '/' + spec.name + '/' + slot, Array::full(dtype, spec.shape, start));
 }
 
+namespace {
+// The recipes of runs with the usual one do not name it.
+std::string epsilon_unless(double usual, double epsilon) { return epsilon == usual ? "" : concat(" epsilon ", exact(epsilon)); }
+}  // namespace
+
 std::string describe(const Optimizer& optimizer) {
   if (const Adam* a = std::get_if<Adam>(&optimizer))
-    return concat("adam ", describe(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2));
+    return concat("adam ", describe(a->rate), ' ', exact(a->beta1), ' ', exact(a->beta2), epsilon_unless(Adam{}.epsilon, a->epsilon));
   if (const Sgd* s = std::get_if<Sgd>(&optimizer)) return concat("sgd ", describe(s->rate), ' ', exact(s->momentum));
   if (const RmsProp* r = std::get_if<RmsProp>(&optimizer))
     return concat("rmsprop ", describe(r->rate), ' ', exact(r->decay), " clip ", exact(r->clip),
-                  r->form == RmsForm::tensorflow1 ? concat(" tensorflow1 ", exact(r->epsilon)) : "");
+                  r->form == RmsForm::tensorflow1 ? concat(" tensorflow1 ", exact(r->epsilon))
+                                                    : epsilon_unless(RmsProp{}.epsilon, r->epsilon));
   const AdamW& a = std::get<AdamW>(optimizer);
   return concat("adamw ", describe(a.rate), ' ', exact(a.beta1), ' ', exact(a.beta2), ' ', exact(a.epsilon), " decay ",
                 exact(a.decay));

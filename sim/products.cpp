@@ -237,7 +237,8 @@ ConvolutionPlan plan_convolution(const ConvDims& dims, const Layout& lhs, const 
   plan.output_elements = element_count(out);
   if (plan.output_elements == 0) return plan;
   plan.kernel_extent = element_count(kernel.shape) > 0 ? kernel.offset + 1 : 0;
-  for (int64_t d = 0; d < kernel.shape.size() && plan.kernel_extent > 0; ++d) plan.kernel_extent += (kernel.shape[d] - 1) * kernel.strides[d];
+  for (int64_t d = 0; d < kernel.shape.size() && plan.kernel_extent > 0; ++d)  // a reversed dimension runs down from the offset
+    plan.kernel_extent += std::max<int64_t>(0, (kernel.shape[d] - 1) * kernel.strides[d]);
 
   std::vector<std::vector<Taps>> phases;
   Dims high;

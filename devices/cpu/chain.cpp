@@ -2,7 +2,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "devices/cpu/step.hpp"
@@ -62,12 +61,6 @@ class Registers {
   std::vector<int> free_;
 };
 
-// A scalar constant that a double holds exactly becomes part of the program.
-bool immediate(const Node& node) {
-  if (node.op != Op::constant || element_count(node.shape) != 1) return false;
-  return node.dtype != DType::i64 || std::fabs(std::get<Array>(node.attributes).at(0)) < 0x1p53;
-}
-
 }  // namespace
 
 Step chain_step(const Tape& tape, const Fusion& fusion, const FusionGroup& group, const std::vector<NodeId>& outputs) {
@@ -86,7 +79,7 @@ Step chain_step(const Tape& tape, const Fusion& fusion, const FusionGroup& group
       last_use[operand] = static_cast<size_t>(id);
       if (member(operand) || place.count(operand)) continue;
       const View view = view_of(tape, fusion, operand);
-      if (immediate(tape[view.source])) {
+      if (host::is_immediate(tape[view.source])) {
         const auto found = std::find(immediates.begin(), immediates.end(), view.source);
         place[operand] = -1 - static_cast<int>(found - immediates.begin());
         if (found == immediates.end()) immediates.push_back(view.source);

@@ -1,6 +1,5 @@
 // The books of a run: which node paid how much of what.
 #include <algorithm>
-#include <set>
 #include <map>
 #include <set>
 

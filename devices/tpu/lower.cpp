@@ -324,7 +324,7 @@ Lowerer::Chain Lowerer::chain_of(const FusionGroup& group, const std::vector<Nod
       if (member(operand) && operand != group.head) continue;
       if (reg[at(operand)] >= 0) continue;
       const NodeId from = operand == group.head ? operand : source(operand);
-      if (node(from).op == Op::constant && element_count(node(from).shape) == 1 && operand != group.head) {
+      if (host::is_immediate(node(from)) && operand != group.head) {
         reg[at(operand)] = static_cast<int>(-2);
         scalars.push_back(operand);
         continue;

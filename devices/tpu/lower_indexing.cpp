@@ -184,14 +184,14 @@ void Lowerer::lower_update(NodeId id) {
   const Shape& sizes = node(update).shape;
   const auto words = static_cast<double>(size_of(n.dtype)) / 4;
   const bool in_place = can_overwrite(x, id);
-  const auto work_for = [&](Tiling tiling) {
+  const auto work_for = [&](Tiling tiling, bool copies) {
     const Slice s = slice_of(n.shape, n.dtype, tiling, sizes, computed, chip_);
     sim::ArrayWork w;
-    if (!in_place) w.loads = w.stores = static_cast<double>(vregs(n.shape, tiling, chip_)) * words;
+    if (copies) w.loads = w.stores = static_cast<double>(vregs(n.shape, tiling, chip_)) * words;
     if (s.turned) w.lane_turns = s.row.vregs, w.loads += s.row.vregs, w.stores += s.row.vregs;
     return w;
   };
-  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(work_for(t)); });
+  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(work_for(t, !in_place)); });
   const Slice s = slice_of(n.shape, n.dtype, tiling, sizes, computed, chip_);
   const bool line = tiling.lane < 0 && !is_line(sizes);
   const int32_t x_tensor = tensor_as(x, tiling, id),
@@ -203,7 +203,7 @@ void Lowerer::lower_update(NodeId id) {
   spec.operands.push_back(
       read(work, spec, update, update_tensor, overwrites ? sim::ArraySpecs::along : sim::ArraySpecs::whole));
   spec.operands.push_back(read(work, spec, start, tensor_of(start), sim::ArraySpecs::whole));
-  spec.work = work_for(tiling);
+  spec.work = work_for(tiling, !overwrites);
   spec.rows_from = spec.operands[1];
   spec.rows = s.row;
   spec.rows.rows = s.vregs == 0 ? 0 : 1;

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "engine/error.hpp"
@@ -181,6 +182,11 @@ VectorOp vector_op(const Node& node, DType operand_dtype) {
   if (const Direction* direction = std::get_if<Direction>(&node.attributes)) op.direction = *direction;
   if (const FloatFormat* format = std::get_if<FloatFormat>(&node.attributes)) op.format = *format;
   return op;
+}
+
+bool is_immediate(const Node& node) {
+  if (node.op != Op::constant || element_count(node.shape) != 1) return false;
+  return node.dtype != DType::i64 || std::fabs(std::get<Array>(node.attributes).at(0)) < 0x1p53;
 }
 
 void run(const VectorProgram& p, int64_t rows, int64_t columns, std::span<const VectorInput> inputs,

@@ -33,6 +33,7 @@ struct VectorOp {
 };
 
 VectorOp vector_op(const Node& node, DType operand_dtype);  // with the node's attributes, its registers still to be filled in
+bool is_immediate(const Node& node);  // a constant of one element that is exactly the `value` of an Op::constant
 
 // Registers 0 ... inputs - 1 hold the inputs and are never written. A register of a constant is written by it alone; any
 // other may be reused, with any dtype, once its value is dead; by the operation that reads it last only for a value of the

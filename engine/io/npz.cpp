@@ -116,6 +116,8 @@ std::vector<uint8_t> unpacked(const std::string& name, Bytes packed, const Membe
   inflater.append(bytes, npy_prefix_bytes);
   inflater.append(bytes, npy_header_bytes("npz", name, bytes));
   const NpyHeader h = parse_npy_header("npz", name, bytes);
+  if (h.value_bytes > largest_number)
+    fail("npz", name, ": expected a member below 4 GiB, got one of shape ", h.shape);
   const int64_t total = h.header_bytes + h.value_bytes;
   if (total != m.bytes || total / largest_inflation > m.packed_bytes)
     fail("npz", name, ": expected ", total, " bytes for shape ", h.shape, ", got ", m.bytes, " packed into ",

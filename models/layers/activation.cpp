@@ -1,5 +1,6 @@
 #include "models/layers/activation.hpp"
 
+#include <limits>
 #include <numbers>
 
 namespace backbeat {
@@ -63,8 +64,7 @@ Tensor masked_softmax(Operand x, Operand mask, int64_t axis) {
   const RecordedAt at(x.where);
   if (mask.dtype() != DType::boolean) fail("masked_softmax", "expected a bool mask, got ", mask);
   const Tensor holds = broadcast_to(mask, x.shape());
-  // Far below the others; its exponential is not used.
-  const Tensor masked = select(holds, x, scalar_like(x, x.dtype() == DType::f16 ? -6e4 : -1e30));
+  const Tensor masked = select(holds, x, scalar_like(x, -std::numeric_limits<double>::infinity()));
   const Tensor weights =
       select(holds, exp(masked - broadcast_back(shift(masked, axis), x.shape(), {axis})), zeros_like(x));
   const Tensor total = reduce_sum(weights, {axis});

@@ -14,7 +14,9 @@ Tensor dense(const Parameters& p, const std::string& layer, Tensor x, Precision 
   if (x.rank() < 1 || weight.rank() != 2 || x.dim(x.rank() - 1) != weight.dim(0))
     fail("dense", p.network(), '/', layer, ": ", x, " has no last dimension of the rows of ", weight);
   const Shape shape = x.shape();
-  if (x.rank() != 2) x = reshape(x, {x.size() / weight.dim(0), weight.dim(0)});
+  int64_t rows = 1;
+  for (int64_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  if (x.rank() != 2) x = reshape(x, {rows, weight.dim(0)});
   Tensor y = matmul(x, weight, precision);
   if (p.contains(layer + "/bias")) y = y + p(layer + "/bias");
   if (shape.size() == 2) return y;

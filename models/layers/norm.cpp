@@ -86,7 +86,8 @@ Tensor batch_norm_training(Recorder& r, const Parameters& p, const std::string& 
   check_channels("batch_norm", x, 2);
   const Dims axes = positions(x, 0);
   const Moments m = moments(x, axes);
-  const double count = static_cast<double>(x.size() / x.dim(x.rank() - 1));
+  double count = 1;
+  for (int64_t axis : axes) count *= static_cast<double>(x.dim(axis));
   const auto move = [&](const char* name, Tensor statistic) {
     const Tensor average = p(layer + '/' + name);
     r.update(p.network() + '/' + layer + '/' + name, options.decay * average + (1 - options.decay) * statistic);

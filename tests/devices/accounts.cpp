@@ -1,9 +1,11 @@
 // What devices owe their caller: state that stays apart, moves that are paid for, the same count of useful work.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "autodiff/grad.hpp"
+#include "devices/nonfinite.hpp"
 #include "devices/tpu/tpu.hpp"
 #include "sim/chip.hpp"
 
@@ -72,4 +74,34 @@ TEST_CASE("useful flops are the same on every device, and those of a convolution
   }
   REQUIRE(products.size() == 9);
   for (int64_t flops : products) CHECK(flops == products[0]);
+}
+
+TEST_CASE("an i64 constant that no double holds keeps its last bit in a chain") {
+  constexpr int64_t large = (int64_t{1} << 53) + 1;
+  const Program program = record("large", [&](Recorder& r) {
+    r.output("y", r.input("x", DType::i64, {3}) + constant(r.tape(), Array::scalar<int64_t>(large)));
+  });
+  const auto reference = make_reference_device(), cpu = make_cpu_device(), tpu = make_tpu_device(sim::load_chip("edu-8x8"));
+  for (const auto* device : {&reference, &cpu, &tpu}) {
+    StateStore state;
+    const Array y = (*device)->compile(program)->run(std::vector<Array>{Array::zeros(DType::i64, {3})}, state)[0];
+    for (int64_t i = 0; i < 3; ++i) CHECK(y.data<int64_t>()[i] == large);
+  }
+}
+
+TEST_CASE("what is not finite: a mask of infinities is not the culprit, until it makes NaN") {
+  const auto culprit = [](const std::function<Tensor(Tensor, Tensor)>& f) {
+    const Program program = record("masked", [&](Recorder& r) {
+      const Tensor x = r.input("x", DType::f32, {2}), none = full(r.tape(), DType::f32, {2}, -INFINITY);
+      r.output("y", f(select(x > 0.0, x, none), none));
+    });
+    StateStore state;
+    const auto device = make_cpu_device();
+    const auto found = find_nonfinite(*device, program, std::vector<Array>{Array::from<float>({2}, {-1, 1})}, state);
+    return found ? concat(program.tape[found->node].op, found->nan ? " NaN" : "", found->of_constants ? " of constants" : "") : "";
+  };
+  CHECK(culprit([](Tensor masked, Tensor) { return exp(masked); }) == "");
+  CHECK(culprit([](Tensor masked, Tensor) { return log(exp(masked) - 10.0); }) == "log NaN");
+  CHECK(culprit([](Tensor masked, Tensor) { return exp((exp(masked) + 1.0) * 1000.0); }) == "exp");
+  CHECK(culprit([](Tensor masked, Tensor none) { return masked - none; }) == "subtract NaN of constants");
 }

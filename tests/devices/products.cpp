@@ -273,3 +273,24 @@ TEST_CASE("iota: every dtype of numbers, exact where it fits and rounded or wrap
     CHECK(last(DType::u8) == 3);
   }
 }
+
+TEST_CASE("convolutions by a kernel that is read backwards, in every dtype") {
+  ConvDims dims;
+  dims.lhs = dims.out = {0, 3, {1, 2}}, dims.kernel = {3, 2, {0, 1}};
+  dims.strides = dims.pad_low = dims.pad_high = {1, 1};
+  for (DType dtype : floats) {
+    CAPTURE(dtype);
+    const Program program = record("reversed", [&](Recorder& r) {
+      const Tensor x = r.input("x", dtype, {2, 5, 6, 3}), kernel = r.input("kernel", dtype, {3, 2, 3, 4});
+      r.output("y", convolution(x, reverse(kernel, {0, 1}), dims));
+    });
+    std::vector<Array> inputs{Array(dtype, {2, 5, 6, 3}), Array(dtype, {3, 2, 3, 4})};
+    for (Array& a : inputs)  // small whole numbers: every order of adding gives the same bits
+      for (int64_t i = 0; i < a.size(); ++i) a.set(i, static_cast<double>(i * 7 % 11 - 5));
+    const Array expected = run(*make_reference_device(), program, inputs);
+    for (const Tested& d : tested()) {
+      CAPTURE(d.name);
+      CHECK(bitwise_equal(run(*d.device, program, inputs), expected));
+    }
+  }
+}

@@ -217,3 +217,18 @@ TEST_CASE("tpu: an update takes the place of what nothing else reads") {
   CHECK(state.at("cache").at(7) == 6);
   check_cost(*executable);
 }
+
+TEST_CASE("tpu: an operand that has to be turned first is not updated in place, and its copy is paid for") {
+  // x comes as a product leaves it. An update of most of its lanes is cheaper in the other layout.
+  const auto loads = [](bool read_elsewhere) {
+    const Cost cost = cost_of("tpu-v3", [&](Recorder& r) {
+      const Tensor x = matmul(r.input("a", f32, {1024, 24}), r.input("b", f32, {24, 64}));
+      r.output("y", dynamic_update_slice(x, r.input("u", f32, {1024, 63}), r.input("i", i32, {2})));
+      if (read_elsewhere) r.output("x", x);
+    });
+    for (const NodeCost& n : cost.nodes)
+      if (n.op == Op::dynamic_update_slice) return n.busy.at("vmem.load");
+    return Cycles(-1);
+  };
+  CHECK(loads(false) == loads(true));
+}

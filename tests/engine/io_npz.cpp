@@ -117,16 +117,13 @@ TEST_CASE("npz: archives that lie") {
   CHECK(contains(error_of([&] { read_npz(written(folder / "fewer", fewer)); }), "expected 2 entries in the directory"));
 }
 
-TEST_CASE("npz: a member that unpacks to more than its header says is not unpacked") {
-  const Folder folder;
-  // 64 MB of zeros behind the header of four floats, honest in everything else.
-  const Array four = Array::zeros(DType::f32, {4});
-  const std::string header = npy_header("test", "x", four);
-  Bytes bytes(header.begin(), header.end());
-  bytes.resize(64'000'000);
+namespace {
+
+// One deflated stream of these bytes.
+Bytes deflated_bytes(Bytes bytes) {
   z_stream stream{};
   REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY) == Z_OK);
-  Bytes packed(100'000);
+  Bytes packed(bytes.size() / 512 + 1000);
   stream.next_in = bytes.data();
   stream.avail_in = static_cast<uInt>(bytes.size());
   stream.next_out = packed.data();
@@ -134,26 +131,53 @@ TEST_CASE("npz: a member that unpacks to more than its header says is not unpack
   REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
+  return packed;
+}
+
+// An archive of one deflated member a.npy that says it has `declared` bytes.
+Bytes archive_of(const Bytes& bytes, const Bytes& packed, size_t declared) {
+  Bytes local(30 + 5), entry(46 + 5), end(22);
+  put(local, 0, 0x04034b50, 4);
+  put(local, 26, 5, 2);
+  put(entry, 0, 0x02014b50, 4);
+  put(entry, 10, 8, 2);
+  put(entry, 16, static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size())), 4);
+  put(entry, 20, static_cast<uint32_t>(packed.size()), 4);
+  put(entry, 24, static_cast<uint32_t>(declared), 4);
+  put(entry, 28, 5, 2);
+  for (size_t i = 0; i < 5; ++i) local[30 + i] = entry[46 + i] = static_cast<uint8_t>("a.npy"[i]);
+  put(end, 0, 0x06054b50, 4);
+  put(end, 8, 1, 2);
+  put(end, 10, 1, 2);
+  put(end, 12, static_cast<uint32_t>(entry.size()), 4);
+  put(end, 16, static_cast<uint32_t>(local.size() + packed.size()), 4);
+  return joined(joined(joined(local, packed), entry), end);
+}
+
+}  // namespace
+
+TEST_CASE("npz: a member that unpacks to more than its header says is not unpacked") {
+  const Folder folder;
+  // 64 MB of zeros behind the header of four floats, honest in everything else.
+  const Array four = Array::zeros(DType::f32, {4});
+  const std::string header = npy_header("test", "x", four);
+  Bytes bytes(header.begin(), header.end());
+  bytes.resize(64'000'000);
+  const Bytes packed = deflated_bytes(bytes);
   for (size_t declared : {bytes.size(), header.size() + 16}) {
-    Bytes local(30 + 5), entry(46 + 5), end(22);
-    put(local, 0, 0x04034b50, 4);
-    put(local, 26, 5, 2);
-    put(entry, 0, 0x02014b50, 4);
-    put(entry, 10, 8, 2);
-    put(entry, 16, static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size())), 4);
-    put(entry, 20, static_cast<uint32_t>(packed.size()), 4);
-    put(entry, 24, static_cast<uint32_t>(declared), 4);
-    put(entry, 28, 5, 2);
-    for (size_t i = 0; i < 5; ++i) local[30 + i] = entry[46 + i] = static_cast<uint8_t>("a.npy"[i]);
-    put(end, 0, 0x06054b50, 4);
-    put(end, 8, 1, 2);
-    put(end, 10, 1, 2);
-    put(end, 12, static_cast<uint32_t>(entry.size()), 4);
-    put(end, 16, static_cast<uint32_t>(local.size() + packed.size()), 4);
-    const std::string path = written(folder / "bomb", joined(joined(joined(local, packed), entry), end));
+    const std::string path = written(folder / "bomb", archive_of(bytes, packed, declared));
     const std::string text = error_of([&] { read_npz(path); });
     CAPTURE(text);
     CHECK(contains(text, declared == bytes.size() ? "expected 144 bytes for shape [4], got 64000000"
                                                   : "expected 144 bytes, got 145"));
   }
+}
+
+TEST_CASE("npz: a shape of almost 2^63 bytes is refused") {
+  const Folder folder;
+  const std::string line = "{'descr': '|u1', 'fortran_order': False, 'shape': (9223372036854775807,), }\n";
+  const std::string text = std::string("\x93NUMPY\1\0", 8) + static_cast<char>(line.size()) + '\0' + line;
+  const Bytes bytes(text.begin(), text.end());
+  const std::string path = written(folder / "large", archive_of(bytes, deflated_bytes(bytes), bytes.size()));
+  CHECK(contains(error_of([&] { read_npz(path); }), "expected a member below 4 GiB, got one of shape [9223372036854775807]"));
 }

@@ -98,6 +98,47 @@ TEST_CASE("layers: a masked softmax is the softmax of what the mask leaves") {
   check_derivatives({{{"x", x}, {"mask", mask}}, {}}, build);
 }
 
+TEST_CASE("layers: a masked softmax of very negative numbers is still that of what the mask leaves") {
+  for (const auto& [dtype, far] : {std::pair(DType::f16, -6.2e4), std::pair(DType::f32, -2e30)}) {
+    const Program program = record("far", [&, dtype = dtype](Recorder& r) {
+      const Tensor x = r.input("x", dtype, {3});
+      r.output("y", masked_softmax(x, r.input("mask", DType::boolean, {3}), 0));
+    });
+    Array mask = Array::full(DType::boolean, {3}, 1);
+    mask.set(2, 0);
+    const Array y = on_reference(program, std::vector<Array>{Array::full(dtype, {3}, far), mask})[0];
+    CHECK(y.at(0) == 0.5);
+    CHECK(y.at(1) == 0.5);
+    CHECK(y.at(2) == 0);
+  }
+}
+
+TEST_CASE("losses: an i64 beyond i32 is no small number") {
+  constexpr int64_t beyond = int64_t{1} << 32;
+  const Program program = record("beyond", [](Recorder& r) {
+    const Tensor x = r.input("x", DType::f32, {2, 3});
+    r.output("loss", softmax_cross_entropy(x, r.input("labels", DType::i64, {2})));
+    r.output("mean", masked_mean(x, r.input("count", DType::i64, {})));
+  });
+  const std::vector<Array> inputs{Array::full(DType::f32, {2, 3}, 1), Array::from<int64_t>({2}, {1, beyond + 1}),
+                                  Array::scalar<int64_t>(beyond)};
+  const std::vector<Array> out = on_reference(program, inputs);
+  CHECK(out[0].at(0) == doctest::Approx(std::log(3.0)));
+  CHECK(std::isnan(out[0].at(1)));
+  CHECK(out[1].item() == 0x1p-31);  // both samples are among the first 2^32: 6 / (3 * 2^32)
+}
+
+TEST_CASE("layers: nothing in makes nothing out, or the bias") {
+  const Program program = record("nothing", [](Recorder& r) {
+    const Parameters p(r, "net", {{"dense/weight", {0, 2}}, {"dense/bias", {2}}, {"norm/moving_mean", {0}},
+                                {"norm/moving_variance", {0}}});
+    r.output("dense", dense(p, "dense", r.input("x", DType::f32, {4, 3, 0})));
+    r.output("norm", batch_norm_training(r, p, "norm", r.input("z", DType::f32, {4, 0})));
+  });
+  CHECK(program.tape[program.outputs[0].node].shape == Shape{4, 3, 2});
+  CHECK(program.tape[program.outputs[1].node].shape == Shape{4, 0});
+}
+
 TEST_CASE("losses: figures and derivatives") {
   check_layers({{"softmax_cross_entropy", loss(softmax_cross_entropy, "labels")},
                 {"soft_cross_entropy", loss(soft_cross_entropy, "targets")},

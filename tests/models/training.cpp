@@ -136,6 +136,8 @@ TEST_CASE("learning rates: in words, and what is refused") {
   CHECK(describe(Schedule(ExponentialRate{0.1, 0.1, 136718, true}).warmed_up(5)) ==
         "staircase 0.1 * 0.1 every 136718 after 5 of warm-up");
   CHECK(describe(Optimizer(Adam{CosineRate{0.1, 8}})) == "adam cosine 0.1 over 8 to 0 0.5 0.9");
+  CHECK(describe(Optimizer(Adam{1e-4, 0.5, 0.9, 1e-3})) == "adam 1e-04 0.5 0.9 epsilon 0.001");
+  CHECK(describe(Optimizer(RmsProp{5e-5, 0.9, 1e-3})) == "rmsprop 5e-05 0.9 clip 0 epsilon 0.001");
   CHECK(describe(Optimizer(AdamW{})) == "adamw 0.001 0.9 0.999 1e-08 decay 0.01");
   CHECK_THROWS_WITH(Schedule(PiecewiseRate{{3, 2}, {1, 2, 3}}), doctest::Contains("[schedule] expected ascending boundaries"));
   CHECK_THROWS_WITH(Schedule(PiecewiseRate{{3}, {1}}), doctest::Contains("one rate more, got rates 1 from 3"));
