@@ -22,9 +22,14 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
   std::vector<char> needed(static_cast<size_t>(tape.size()), 0);
   for (Tensor result : results) needed[static_cast<size_t>(result.id())] = 1;
   const auto inside = [&](NodeId id) { return id >= start && tape[id].op != Op::input; };
-  for (NodeId id = tape.size() - 1; id >= start; --id)
-    if (needed[static_cast<size_t>(id)] && inside(id))
-      for (NodeId operand : tape[id].operands) needed[static_cast<size_t>(operand)] = 1;
+  for (NodeId id = tape.size() - 1; id >= start; --id) {
+    if (!needed[static_cast<size_t>(id)] || !inside(id)) continue;
+    for (NodeId operand : tape[id].operands) needed[static_cast<size_t>(operand)] = 1;
+    if (const CallDims* inner = std::get_if<CallDims>(&tape[id].attributes)) {  // all of its results, which stay side by side
+      const NodeId first = id - static_cast<NodeId>(inner->result);
+      for (size_t r = 0; r < inner->composite->results.size(); ++r) needed[static_cast<size_t>(first) + r] = 1;
+    }
+  }
 
   auto composite = std::make_shared<Composite>();
   composite->name = name;

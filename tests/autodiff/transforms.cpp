@@ -129,6 +129,15 @@ TEST_CASE("calls: two results, a captured tensor, a nested call, an operand twic
       {any({2, 3}), any({2, 3}, 2)});
 }
 
+TEST_CASE("calls: a body that uses only the second result of a call in it") {
+  third_order(
+      [](const Tensors& t) {
+        const auto inner = [](const Tensors& s) { return Tensors{exp(s[0]), sine(s[0])}; };
+        return call("body", [&](const Tensors& s) { return Tensors{call("inner", inner, {s[0] * s[1]})[1]}; }, t)[0];
+      },
+      {any({2, 3}), any({2, 3}, 2)});
+}
+
 TEST_CASE("a repeated cell is recorded once and called often") {
   std::shared_ptr<const Composite> cell;
   const auto unrolled = [&](Recorder& r, bool calls) {
