@@ -18,7 +18,7 @@ std::string operands_of(const Tape& tape, NodeId id) {
 
 std::string line_of(const Node& node) { return node.line.line == 0 ? "" : concat(", ", node.line.file, ':', node.line.line); }
 
-std::string described(const Program& program, const NonFinite& found) {
+std::string described(const Program& program, const NonFinite& found, const char* operands) {
   const Tape& tape = program.tape;
   const Node& node = tape[found.node];
   const std::string what =
@@ -26,7 +26,7 @@ std::string described(const Program& program, const NonFinite& found) {
   if (const auto* name = std::get_if<InputName>(&node.attributes)) return concat("'", name->name, "' comes with ", what);
   const std::string& scope = tape.scope_of(found.node);
   return concat(node.op, " ", node.dtype, node.shape, " of ", operands_of(tape, found.node), " makes ", what,
-                " of finite operands (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
+                " of ", operands, " operands (node ", found.node, ", order ", node.order, ", ", name_of(tape.phase_of(found.node)),
                 scope.empty() ? "" : ", scope " + scope, line_of(node), ")");
 }
 
@@ -71,20 +71,26 @@ std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, 
   StateStore copy = state;  // nothing is written: the buffers may be shared
   const std::vector<Array> counts = device.compile(probe, options)->run(inputs, copy);
 
-  std::vector<char> bad(static_cast<size_t>(count), 0);
-  std::optional<NonFinite> first;
+  std::vector<char> infinite(static_cast<size_t>(count), 0), nan(static_cast<size_t>(count), 0);
+  for (NodeId id = 0; id < count; ++id)
+    if (const Array* value = std::get_if<Array>(&tape[id].attributes)) infinite[static_cast<size_t>(id)] = !all_finite(*value);
   for (size_t i = 0; i < watched.size(); ++i) {
     const NodeId id = watched[i];
     const int64_t not_finite = static_cast<int64_t>(counts[2 * i].item());
     if (not_finite == 0) continue;
-    bad[static_cast<size_t>(id)] = 1;
-    bool from_finite = true;
-    for (NodeId operand : tape[id].operands) from_finite = from_finite && !bad[static_cast<size_t>(operand)];
-    if (first || !from_finite) continue;
-    first = NonFinite{id, not_finite, element_count(tape[id].shape), counts[2 * i + 1].item() > 0, {}};
+    infinite[static_cast<size_t>(id)] = 1, nan[static_cast<size_t>(id)] = counts[2 * i + 1].item() > 0;
+    bool from_finite = true, from_numbers = true;
+    for (NodeId operand : tape[id].operands) {
+      from_finite = from_finite && !infinite[static_cast<size_t>(operand)];
+      from_numbers = from_numbers && !nan[static_cast<size_t>(operand)];
+    }
+    const bool makes_nan = nan[static_cast<size_t>(id)] && from_numbers;
+    if (!from_finite && !makes_nan) continue;
+    NonFinite first{id, not_finite, element_count(tape[id].shape), nan[static_cast<size_t>(id)] != 0, {}};
+    first.text = described(labels, first, from_finite ? "finite" : "infinite");
+    return first;
   }
-  if (first) first->text = described(labels, *first);
-  return first;
+  return {};
 }
 
 }  // namespace backbeat

@@ -1,4 +1,5 @@
-// Where a number stopped being finite: the first operation of a Program that makes NaN or infinity of finite operands.
+// Where a number stopped being finite: the first operation of a Program that makes NaN or infinity of finite operands, or
+// NaN of infinite ones.
 #pragma once
 #include <optional>
 #include <span>
@@ -9,14 +10,15 @@
 namespace backbeat {
 
 struct NonFinite {
-  NodeId node = -1;        // of the Program given
+  NodeId node = -1;        // of inline_calls(the Program given)
   int64_t count = 0, size = 0;  // elements that are not finite, of how many
   bool nan = false;        // some of them are NaN
   std::string text;        // one line: operation, order, phase, scope, source line, operands
 };
 
 // Runs the Program once more with a count beside every floating-point node, on copies: `state` is not changed. Constants may
-// be infinite (masks are); an input or state that is not finite is named as itself. None: every node is finite.
+// be infinite (masks are), and so may be what is made of them; an input or state that is not finite is named as itself.
+// None: no node is to blame.
 std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, std::span<const Array> inputs, const StateStore& state,
                                         const CompileOptions& options = {});
 

@@ -192,7 +192,7 @@ class Rewriter {
     const auto constant = [&](NodeId id) { return known(id) != nullptr; };
     if (!std::all_of(n.operands.begin(), n.operands.end(), constant)) return;
     const bool all_splat = std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId id) { return splat(id) != nullptr; });
-    if (is_elementwise(n.op) && n.op != Op::reduce_precision) {
+    if (is_elementwise(n.op)) {
       if (!all_splat && element_count(n.shape) > largest_folded) return;
       become(n, evaluate(n, all_splat));
     } else if (all_splat && (n.op == Op::transpose || n.op == Op::slice || n.op == Op::reverse)) {
