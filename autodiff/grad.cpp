@@ -133,9 +133,9 @@ std::vector<Tensor> pull_back_call(Tape& tape, const CallGroup& group, const std
   std::vector<NodeId> inputs = call.operands;
   int serves = -1;
   if (group.composite.recompute) {
-    serves = call.order + 1;
-    for (Tensor seed : seeds)
-      if (seed.defined()) serves = std::max(serves, seed.node().order);
+    for (size_t i = 0; i < seeds.size(); ++i)
+      if (seeds[i].defined())
+        serves = std::max({serves, tape[group.first + static_cast<NodeId>(i)].order + 1, seeds[i].node().order});
     inputs = behind_barrier(tape, inputs, seeds, serves);
   }
   const NodeId first = tape.size();

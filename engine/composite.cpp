@@ -34,7 +34,7 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
   auto composite = std::make_shared<Composite>();
   composite->name = name;
   std::vector<NodeId> at(static_cast<size_t>(tape.size()), none);
-  int base = 0;
+  int base = tape.least_order();
   const auto add_input = [&](NodeId id) {
     const Node& from = tape[id];
     const NodeId input =
@@ -50,13 +50,13 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
       captured.push_back({tape, id});
     }
 
-  const std::string& outer = Scope::current();
+  const std::string outer = tape.current_scope();
   for (NodeId id = start; id < tape.size(); ++id) {
     if (!needed[static_cast<size_t>(id)] || !inside(id)) continue;
     Node node = tape[id];
     for (NodeId& operand : node.operands) operand = at[static_cast<size_t>(operand)];
     std::string scope = tape.scope_of(id);
-    if (!outer.empty() && scope.compare(0, outer.size(), outer) == 0)
+    if (!outer.empty() && scope.starts_with(outer) && (scope.size() == outer.size() || scope[outer.size()] == '/'))
       scope = scope.size() > outer.size() ? scope.substr(outer.size() + 1) : "";
     node.scope = composite->tape.intern_scope(scope);
     node.order = std::max(0, node.order - base);
@@ -80,7 +80,9 @@ std::vector<Tensor> append_call(const std::shared_ptr<const Composite>& composit
   std::vector<Tensor> results;
   for (size_t r = 0; r < composite->results.size(); ++r) {
     const Node& result = composite->tape[composite->results[r]];
-    results.push_back({tape, tape.append(Op::call, ids, CallDims{composite, static_cast<int64_t>(r)}, result.shape, result.dtype)});
+    const NodeId id = tape.append(Op::call, ids, CallDims{composite, static_cast<int64_t>(r)}, result.shape, result.dtype);
+    tape.node(id).order += result.order;  // a body may hold derivatives
+    results.push_back({tape, id});
   }
   return results;
 }
@@ -130,8 +132,10 @@ std::vector<Tensor> call(std::shared_ptr<const Composite> composite, const std::
 }
 
 std::vector<NodeId> append_body(Tape& tape, const Node& call, std::span<const NodeId> operands, int serves) {
-  const Composite& composite = *std::get<CallDims>(call.attributes).composite;
+  const auto& [shared, which] = std::get<CallDims>(call.attributes);
+  const Composite& composite = *shared;
   const Tape& body = composite.tape;
+  const int base = call.order - body[composite.results[static_cast<size_t>(which)]].order;
   const std::string outer = tape.scopes()[static_cast<size_t>(call.scope)];
   std::vector<NodeId> at(static_cast<size_t>(body.size()), none);
   for (size_t i = 0; i < composite.inputs.size(); ++i) at[static_cast<size_t>(composite.inputs[i])] = operands[i];
@@ -139,7 +143,7 @@ std::vector<NodeId> append_body(Tape& tape, const Node& call, std::span<const No
   for (NodeId id = 0; id < body.size(); ++id) {
     if (at[static_cast<size_t>(id)] != none) continue;
     Node node = body[id];
-    node.order += call.order;
+    node.order += base;
     node.from_constants = true;
     for (NodeId& operand : node.operands) {
       operand = at[static_cast<size_t>(operand)];
