@@ -95,6 +95,7 @@ class Rewriter {
       if (other.op == n.op && other.dtype == n.dtype && other.shape == n.shape && other.operands == n.operands &&
           same_attributes(other.attributes, n.attributes)) {
         other.order = std::min(other.order, n.order);
+        if (n.serves < 0) other.serves = -1;  // what is needed anyway is not computed again
         return it->second;
       }
     }

@@ -163,6 +163,18 @@ TEST_CASE("calls: a derivative in a body, and a call in a derivative, are labell
   CHECK(labels(own, true).back() == "multiply order 1 in 'layer'");
 }
 
+TEST_CASE("passes: what a recomputation shares with a node that is no recomputation is none either") {
+  const Program program = optimize(record("shared", [](Recorder& r) {
+    const Tensor x = r.input("x", DType::f32, {4});
+    const auto places = [&] { return convert(iota(r.tape(), DType::i32, {4}, 0), DType::f32); };
+    const Tensor y = checkpoint([&](const Tensors& t) { return Tensors{tanh(t[0] * places())}; }, {x})[0];
+    r.output("g", grad(sum(y), x)), r.output("later", x + places());
+  }));
+  CHECK(only(program, Op::iota).serves == -1);
+  CHECK(only(program, Op::convert).serves == -1);
+  CHECK(only(program, Op::tanh).serves == 1);
+}
+
 TEST_CASE("barriers are not merged, folded or simplified away, and nothing moves through them") {
   const Program program = record("barrier", [](Recorder& r) {
     const Tensor x = r.input("x", DType::f32, {4}), y = exp(x);
