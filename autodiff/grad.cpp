@@ -39,7 +39,7 @@ class Dependence {
       if (x.id() < end) *depends_.find(x.id()) = 1;
     for (NodeId id = first; id < end; ++id) {
       const Node& node = tape[id];
-      if (!is_differentiable(node.op) || !is_float(node.dtype)) continue;
+      if (!is_float(node.dtype)) continue;
       for (size_t i = 0; i < node.operands.size(); ++i)
         if (of(tape, node, i)) *depends_.find(id) = 1;
     }
@@ -49,7 +49,7 @@ class Dependence {
     return found && *found;
   }
   bool of(const Tape& tape, const Node& node, size_t i) {
-    return of(node.operands[i]) && is_float(tape[node.operands[i]].dtype) && carries_derivative(node, i);
+    return is_differentiable(node.op) && of(node.operands[i]) && is_float(tape[node.operands[i]].dtype) && carries_derivative(node, i);
   }
 
  private:
@@ -84,8 +84,12 @@ void check_answers(const Composite& composite, const char* what, const std::vect
   if (answers.size() != like.size())
     fail("call", composite.name, ": its own ", what, " gives ", answers.size(), " tensors, expected ", like.size());
   for (size_t i = 0; i < like.size(); ++i)
-    if (answers[i].defined() && (answers[i].shape() != like[i].shape() || answers[i].dtype() != like[i].dtype()))
-      fail("call", composite.name, ": its own ", what, " number ", i, " is ", answers[i], ", expected ", like[i]);
+    if (answers[i].defined()) {
+      if (&answers[i].tape() != &like[i].tape())
+        fail("call", composite.name, ": its own ", what, " number ", i, ", ", answers[i], ", is on another tape than the call");
+      if (answers[i].shape() != like[i].shape() || answers[i].dtype() != like[i].dtype())
+        fail("call", composite.name, ": its own ", what, " number ", i, " is ", answers[i], ", expected ", like[i]);
+    }
 }
 
 void accumulate(Tensor& total, Tensor part) {
@@ -131,14 +135,17 @@ std::vector<Tensor> pull_back_body(Tape& tape, const Node& call, const std::vect
 // derivative computes again as a whole: so nothing is kept from one pass to the next at any order.
 std::vector<Tensor> pull_back_again(Tape& tape, const CallGroup& group, const std::vector<Tensor>& seeds) {
   const Node& call = tape[group.first];
-  int serves = call.order + 1;
+  int serves = 0;
   std::vector<Tensor> operands;
   const auto add = [&](Tensor t) {
     if (std::find(operands.begin(), operands.end(), t) == operands.end()) operands.push_back(t);
   };
   for (NodeId id : call.operands) add({tape, id});
-  for (Tensor seed : seeds)
-    if (seed.defined()) add(seed), serves = std::max(serves, seed.node().order);
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    if (!seeds[i].defined()) continue;
+    add(seeds[i]);
+    serves = std::max({serves, tape[group.first + static_cast<NodeId>(i)].order + 1, seeds[i].node().order});
+  }
 
   const NodeId start = tape.size();
   const std::vector<Tensor> parts = pull_back_body(tape, call, behind_barrier(tape, call.operands, seeds, serves), seeds, serves);
@@ -254,10 +261,11 @@ std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tenso
   for (size_t i = 0; i < xs.size(); ++i)
     if (xs[i].id() < end && tangents[i].defined()) accumulate(*tangent.find(xs[i].id()), tangents[i]);
 
+  // One of xs that depends on others moves with them, beside its own tangent: the transpose of what grad gives.
+  NodeId next = first;  // behind the last call
   for (NodeId id = first; id < end; ++id) {
     const Node& node = tape[id];
-    Tensor& mine = *tangent.find(id);
-    if (mine.defined() || !needed[static_cast<size_t>(id - first)] || !depends.of(id)) continue;
+    if (id < next || !needed[static_cast<size_t>(id - first)] || !depends.of(id)) continue;
     std::vector<Tensor> t;
     bool any = false;
     for (size_t i = 0; i < node.operands.size(); ++i) {
@@ -269,16 +277,16 @@ std::vector<Tensor> push_forward(Tape& tape, NodeId first, std::span<const Tenso
     if (node.op == Op::call) {
       const CallGroup group = CallGroup::of(tape, id);
       const std::vector<Tensor> parts = push_forward_call(tape, group, t);
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const NodeId result = group.first + static_cast<NodeId>(i);
-        if (result < end && !tangent.find(result)->defined()) *tangent.find(result) = parts[i];
-      }
-      continue;  // the others of the group have theirs now
+      next = group.first + static_cast<NodeId>(parts.size());  // the others of the group have theirs now
+      const Tape::DerivativeOf label(tape, id);
+      for (size_t i = 0; i < parts.size(); ++i)
+        if (const NodeId result = group.first + static_cast<NodeId>(i); result < end) accumulate(*tangent.find(result), parts[i]);
+      continue;
     }
     const Jvp rule = rules_of(node.op).jvp;
     if (!rule) fail("jvp", name_of(node.op), " has no derivative rule (node ", id, ", ", Tensor(tape, id), ")");
     const Tape::DerivativeOf label(tape, id);
-    mine = rule({{tape, id}, node}, t);
+    accumulate(*tangent.find(id), rule({{tape, id}, node}, t));
   }
 
   std::vector<Tensor> result;
@@ -299,8 +307,9 @@ void check_xs(const char* where, const Tape& tape, std::span<const Tensor> xs) {
   }
 }
 
-void check_y(const char* where, Tensor y) {
-  if (!y.defined()) fail(where, "y is no tensor");
+void check_y(const char* where, Tensor y, Tensor first) {
+  if (!y.defined() || !first.defined()) fail(where, "y is no tensor");
+  if (&y.tape() != &first.tape()) fail(where, "y is ", y, " on another tape than the first y");
   if (!is_float(y.dtype())) fail(where, "y is ", y, ", only floating-point tensors have derivatives");
 }
 
@@ -326,7 +335,7 @@ std::string named(Tensor y) { return concat("node ", y.id(), ", ", y); }
 }  // namespace
 
 std::vector<Tensor> grad(Tensor y, std::span<const Tensor> xs, const GradOptions& options) {
-  check_y("grad", y);
+  check_y("grad", y, y);
   Tape& tape = y.tape();
   check_xs("grad", tape, xs);
   Tensor cotangent = options.cotangent;
@@ -347,7 +356,7 @@ std::vector<Tensor> vjp(std::span<const Tensor> ys, std::span<const Tensor> cota
   if (ys.size() != cotangents.size()) fail("vjp", ys.size(), " ys have ", cotangents.size(), " cotangents, expected one each");
   Seeds seeds;
   for (size_t i = 0; i < ys.size(); ++i) {
-    check_y("vjp", ys[i]);
+    check_y("vjp", ys[i], ys[0]);
     if (!cotangents[i].defined()) continue;
     check_like("vjp", "cotangent", cotangents[i], "y", ys[i]);
     seeds.push_back({ys[i], cotangents[i]});
@@ -364,7 +373,7 @@ std::pair<Tensor, std::vector<Tensor>> value_and_grad(const ScalarFunction& f, c
 std::vector<Tensor> jvp(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> tangents, Unused unused) {
   if (ys.empty()) fail("jvp", "expected at least one y");
   if (xs.size() != tangents.size()) fail("jvp", xs.size(), " xs have ", tangents.size(), " tangents, expected one each");
-  for (Tensor y : ys) check_y("jvp", y);
+  for (Tensor y : ys) check_y("jvp", y, ys[0]);
   Tape& tape = ys[0].tape();
   check_xs("jvp", tape, xs);
   for (size_t i = 0; i < xs.size(); ++i)

@@ -36,6 +36,7 @@ std::pair<Tensor, std::vector<Tensor>> value_and_grad(const ScalarFunction& f, c
 
 // --- forward mode
 // The derivative of each y in the direction of the tangents, one an x of its shape and dtype; an undefined tangent is zero.
+// An x that depends on another moves with it too, as grad counts the ways through it: <u, jvp(v)> = <v, vjp(u)>.
 std::vector<Tensor> jvp(std::span<const Tensor> ys, std::span<const Tensor> xs, std::span<const Tensor> tangents,
                         Unused unused = Unused::zeros);
 Tensor jvp(Tensor y, Tensor x, Tensor tangent, Unused unused = Unused::zeros);

@@ -87,6 +87,7 @@ int train(const TrainRequest& request) {
   for (const std::string& text : request.device.precisions) options.precisions.push_back(precision_rule_from_text(text));
   if (!options.precisions.empty() && chosen.device->name() != "tpu")
     fail("train", "--precision-of is of a simulated chip's products; ", chosen.device->name(), " has one precision");
+  if (!options.precisions.empty()) check_precisions(find_model(request.model).programs(request.options, "iteration"), request.device);
 
   const InterruptGuard guard;
   std::unique_ptr<Progress> progress;

@@ -9,7 +9,7 @@
 namespace backbeat {
 
 struct NonFinite {
-  NodeId node = -1;        // of the Program given
+  NodeId node = -1;        // of inline_calls(the Program given)
   int64_t count = 0, size = 0;  // elements that are not finite, of how many
   bool nan = false;        // some of them are NaN
   bool of_constants = false;  // NaN of operands that are not finite because of constants

@@ -21,9 +21,14 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
   std::vector<char> needed(static_cast<size_t>(tape.size()), 0);
   for (Tensor result : results) needed[static_cast<size_t>(result.id())] = 1;
   const auto inside = [&](NodeId id) { return id >= start && tape[id].op != Op::input; };
-  for (NodeId id = tape.size() - 1; id >= start; --id)
-    if (needed[static_cast<size_t>(id)] && inside(id))
-      for (NodeId operand : tape[id].operands) needed[static_cast<size_t>(operand)] = 1;
+  for (NodeId id = tape.size() - 1; id >= start; --id) {
+    if (!needed[static_cast<size_t>(id)] || !inside(id)) continue;
+    for (NodeId operand : tape[id].operands) needed[static_cast<size_t>(operand)] = 1;
+    if (const CallDims* inner = std::get_if<CallDims>(&tape[id].attributes)) {  // all of its results, which stay side by side
+      const NodeId first = id - static_cast<NodeId>(inner->result);
+      for (size_t r = 0; r < inner->composite->results.size(); ++r) needed[static_cast<size_t>(first) + r] = 1;
+    }
+  }
 
   auto composite = std::make_shared<Composite>();
   composite->name = name;
@@ -32,6 +37,7 @@ std::shared_ptr<Composite> extract(const std::string& name, Tape& tape, NodeId s
     const Node& from = tape[id];
     const NodeId input =
         composite->tape.append(Op::input, {}, InputName{concat("x", composite->inputs.size())}, from.shape, from.dtype);
+    composite->tape.node(input).order = from.order;
     composite->inputs.push_back(input);
     at[static_cast<size_t>(id)] = input;
   };
@@ -60,14 +66,26 @@ void check_operands(const std::string& name, const std::vector<Tensor>& operands
   }
 }
 
+// What a call of these operands has for an order before its body is looked at.
+int order_of(const std::vector<Tensor>& operands) {
+  int order = operands[0].tape().least_order();
+  for (Tensor operand : operands) order = std::max(order, operand.node().order);
+  return order;
+}
+
+// A result has the order of the node that makes it, which in a body that holds derivatives may be more than that of the
+// operands.
 std::vector<Tensor> append_call(const std::shared_ptr<const Composite>& composite, const std::vector<Tensor>& operands) {
   Tape& tape = operands[0].tape();
+  const int shift = order_of(operands) - composite->order;
   std::vector<NodeId> ids;
   for (Tensor operand : operands) ids.push_back(operand.id());
   std::vector<Tensor> results;
   for (size_t r = 0; r < composite->results.size(); ++r) {
     const Node& result = composite->tape[composite->results[r]];
-    results.push_back({tape, tape.append(Op::call, ids, CallDims{composite, static_cast<int64_t>(r)}, result.shape, result.dtype)});
+    const NodeId id = tape.append(Op::call, ids, CallDims{composite, static_cast<int64_t>(r)}, result.shape, result.dtype);
+    tape.node(id).order = std::max(0, result.order + shift);
+    results.push_back({tape, id});
   }
   return results;
 }
@@ -82,9 +100,8 @@ std::vector<Tensor> record_call(const std::string& name, NodeId start, const std
          captured[0].id(), ") is not");
   composite->recompute = options.recompute, composite->vjp = options.vjp, composite->jvp = options.jvp;
   all.insert(all.end(), captured.begin(), captured.end());
-  const std::vector<Tensor> called = append_call(composite, all);
-  composite->order = called[0].node().order, composite->scope = called[0].tape().scope_of(called[0].id());
-  return called;
+  composite->order = order_of(all), composite->scope = operands[0].tape().current_scope();
+  return append_call(composite, all);
 }
 
 }  // namespace
@@ -141,10 +158,11 @@ std::string moved(const std::string& scope, const std::string& from, const std::
 }  // namespace
 
 std::vector<NodeId> append_body(Tape& tape, const Node& call, std::span<const NodeId> operands, int serves) {
-  const Composite& composite = *std::get<CallDims>(call.attributes).composite;
+  const auto& [shared, which] = std::get<CallDims>(call.attributes);
+  const Composite& composite = *shared;
   const Tape& body = composite.tape;
   const std::string outer = tape.scopes()[static_cast<size_t>(call.scope)];
-  const int shift = call.order - composite.order;
+  const int shift = call.order - body[composite.results[static_cast<size_t>(which)]].order;
   std::vector<NodeId> at(static_cast<size_t>(body.size()), none);
   for (size_t i = 0; i < composite.inputs.size(); ++i) at[static_cast<size_t>(composite.inputs[i])] = operands[i];
   std::vector<int32_t> scope(body.scopes().size(), -1);

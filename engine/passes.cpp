@@ -95,6 +95,7 @@ class Rewriter {
       if (other.op == n.op && other.dtype == n.dtype && other.shape == n.shape && other.operands == n.operands &&
           same_attributes(other.attributes, n.attributes)) {
         other.order = std::min(other.order, n.order);
+        if (n.serves < 0) other.serves = -1;  // what is needed anyway is not computed again
         return it->second;
       }
     }
@@ -192,7 +193,7 @@ class Rewriter {
     const auto constant = [&](NodeId id) { return known(id) != nullptr; };
     if (!std::all_of(n.operands.begin(), n.operands.end(), constant)) return;
     const bool all_splat = std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId id) { return splat(id) != nullptr; });
-    if (is_elementwise(n.op) && n.op != Op::reduce_precision) {
+    if (is_elementwise(n.op)) {
       if (!all_splat && element_count(n.shape) > largest_folded) return;
       become(n, evaluate(n, all_splat));
     } else if (all_splat && (n.op == Op::transpose || n.op == Op::slice || n.op == Op::reverse)) {

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "engine/composite.hpp"
+
 namespace backbeat {
 
 PrecisionRule precision_rule_from_text(const std::string& text) {
@@ -21,6 +23,7 @@ PrecisionRule precision_rule_from_text(const std::string& text) {
 }
 
 int64_t override_precision(Program& program, std::span<const PrecisionRule> rules) {
+  program = inline_calls(program);  // the body of a call is shared by others
   Tape& tape = program.tape;
   int64_t changed = 0;
   const auto named = [&](const PrecisionRule& rule, NodeId id) {

@@ -16,7 +16,8 @@ struct PrecisionRule {
 // "critic/dense_1=high", "order:2=highest", or both as "critic,order:2=highest".
 PrecisionRule precision_rule_from_text(const std::string& text);
 
-// Sets the precision of every dot_general and convolution that a rule names; later rules win. The number of products changed.
+// Inlines calls, then sets the precision of every dot_general and convolution that a rule names; later rules win. The number
+// of products changed.
 int64_t override_precision(Program& program, std::span<const PrecisionRule> rules);
 
 }  // namespace backbeat

@@ -37,6 +37,10 @@ int32_t Tape::intern_scope(const std::string& path) {
   return static_cast<int32_t>(scopes_.size()) - 1;
 }
 
+const std::string& Tape::current_scope() const {
+  return derivative_ ? scopes_[static_cast<size_t>(derivative_->scope_)] : Scope::current();
+}
+
 Phase Tape::phase_of(NodeId id) const {
   const Node& node = (*this)[id];
   const std::string& scope = scope_of(id);

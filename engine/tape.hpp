@@ -60,6 +60,9 @@ class Tape {
   // recompute where a checkpoint computes again; collective; update under the scope "optimizer"; else from the order.
   Phase phase_of(NodeId id) const;
   int32_t intern_scope(const std::string& path);
+  // What a node appended now gets beside its operands: the least order, the scope.
+  int least_order() const { return derivative_ ? derivative_->order_floor_ : 0; }
+  const std::string& current_scope() const;
 
   // While one is alive, what is recorded on the tape is labelled as the derivative of `node`. Used by grad.
   class DerivativeOf {

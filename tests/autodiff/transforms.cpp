@@ -64,6 +64,39 @@ TEST_CASE("several ys and xs; none for what does not depend") {
   CHECK(out[2].item() == 2 * 0.5);
 }
 
+TEST_CASE("xs that depend on each other: jvp and vjp stay transposes, and no tangent is a tangent of zero") {
+  const auto out = outputs(
+      [](Recorder& r) {
+        const Tensor a = r.input("a", DType::f64, {}), b = a * 3.0, y = b * b + a, one = ones_like(a), two = one + one;
+        const Tensor xs[] = {a, b}, both[] = {one, two}, zero[] = {one, zeros_like(a)}, none[] = {one, Tensor()};
+        for (Tensor g : grad(y, xs)) r.output("g", g);
+        for (const Tensor* tangents : {both, zero, none}) r.output("t", jvp(std::span(&y, 1), xs, std::span(tangents, 2))[0]);
+        const auto parts = call("parts", [](const Tensors& t) { return Tensors{exp(t[0]), t[0] * t[0]}; }, {a});
+        const Tensor z = parts[0] * parts[1], zs[] = {a, parts[1]};  // one result of a call is an x
+        for (Tensor g : grad(z, zs)) r.output("g", g);
+        r.output("t", jvp(std::span(&z, 1), zs, both)[0]);
+      },
+      {Array::scalar(2.0)});
+  const double expected[] = {37, 12, 37 + 2 * 12, 37, 37};
+  for (size_t i = 0; i < std::size(expected); ++i) CHECK(out[i].item() == expected[i]);
+  close(out[7], Array::scalar(out[5].item() + 2 * out[6].item()));
+}
+
+TEST_CASE("what has no derivative may be an x beside what it is made of") {
+  for (Tensor (*f)(Operand) : {&stop_gradient, static_cast<Tensor (*)(Operand)>(&floor), &sign}) {
+    const auto out = outputs(
+        [&](Recorder& r) {
+          const Tensor w = r.input("w", DType::f64, {}), x = f(w), y = x * w, xs[] = {x, w}, none[] = {Tensor(), ones_like(w)};
+          for (Tensor g : grad(y, xs)) r.output("g", g);
+          r.output("t", jvp(std::span(&y, 1), xs, none)[0]), r.output("x", x);
+        },
+        {Array::scalar(3.0)});
+    CHECK(same(out[0], {3}));
+    CHECK(out[1].item() == out[3].item());
+    CHECK(out[2].item() == out[3].item());
+  }
+}
+
 TEST_CASE("value_and_grad, hvp, jacobian and hessian agree with each other") {
   const auto out = outputs(
       [](Recorder& r) {
@@ -110,6 +143,14 @@ TEST_CASE("refusals") {
   own.vjp = [](const CompositeCall& c) { return std::vector{c.seeds[0], c.seeds[0]}; };
   const Tensor y = call("twice", [](const Tensors& t) { return Tensors{t[0] + t[0]}; }, {x}, own)[0];
   CHECK_THROWS_WITH_AS(grad(sum(y), x), "[call] twice: its own vjp gives 2 tensors, expected 1", Error);
+  Program elsewhere;
+  const Tensor z = exp(Recorder(elsewhere).input("z", DType::f64, {2}));
+  CHECK_THROWS_WITH_AS(vjp(std::vector{y, z}, std::vector{y, z}, std::vector{x}), "[vjp] y is f64[2] on another tape than the first y", Error);
+  CHECK_THROWS_WITH_AS(jvp(std::vector{y, z}, std::vector{x}, std::vector{x}), "[jvp] y is f64[2] on another tape than the first y", Error);
+  CallOptions strange;
+  strange.vjp = [&](const CompositeCall&) { return std::vector{z}; };
+  const Tensor odd = call("strange", [](const Tensors& t) { return Tensors{exp(t[0])}; }, {x}, strange)[0];
+  CHECK_THROWS_WITH_AS(grad(sum(odd), x), "[call] strange: its own vjp number 0, f64[2], is on another tape than the call", Error);
   CHECK_THROWS_WITH_AS(jvp(y, x, x), doctest::Contains("[jvp] call twice states its own vjp but no jvp"), Error);
   CHECK_THROWS_WITH_AS(call("captures", [&](const Tensors& t) { return Tensors{t[0] * x}; }, {exp(x)}, own), doctest::Contains("all that the body uses must be an operand"), Error);
 }
@@ -125,6 +166,15 @@ TEST_CASE("calls: two results, a captured tensor, a nested call, an operand twic
         };
         const Tensors results = call("body", body, {t[0]});
         return results[0] * results[1] + results[0];
+      },
+      {any({2, 3}), any({2, 3}, 2)});
+}
+
+TEST_CASE("calls: a body that uses only the second result of a call in it") {
+  third_order(
+      [](const Tensors& t) {
+        const auto inner = [](const Tensors& s) { return Tensors{exp(s[0]), sine(s[0])}; };
+        return call("body", [&](const Tensors& s) { return Tensors{call("inner", inner, {s[0] * s[1]})[1]}; }, t)[0];
       },
       {any({2, 3}), any({2, 3}, 2)});
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "autodiff/grad.hpp"
 #include "engine/composite.hpp"
 #include "engine/fusion.hpp"
 #include "engine/ops.hpp"
@@ -128,6 +129,50 @@ TEST_CASE("calls: inlined nodes have the scope of call and body, the larger orde
   const Program again = live(later);
   CHECK(only(again, Op::exp).serves == 1);
   CHECK(again.tape.phase_of(again.outputs[0].node) == Phase::recompute);
+}
+
+TEST_CASE("calls: a derivative in a body, and a call in a derivative, are labelled as without calls") {
+  const auto labels = [](const std::function<void(Recorder&, bool)>& step, bool calls) {
+    const Program flat = live(record("labels", [&](Recorder& r) { step(r, calls); }));
+    std::vector<std::string> text;
+    for (NodeId id = 0; id < flat.tape.size(); ++id) {
+      const Node& node = flat.tape[id];
+      if (node.op != Op::constant && node.op != Op::broadcast_in_dim)
+        text.push_back(concat(node.op, " order ", node.order, " in '", flat.tape.scope_of(id), "'"));
+    }
+    return text;
+  };
+  const auto penalty = [](Recorder& r, bool calls) {  // the order of a result is that of the node that makes it
+    const Tensor x = r.input("x", DType::f32, {2});
+    const Scope scope("critic");
+    const auto body = [](const Tensors& t) { return Tensors{grad(sum(tanh(t[0])), t[0])}; };
+    r.output("y", square(calls ? call("slope", body, {x})[0] : body({x})[0]));
+  };
+  const auto own = [](Recorder& r, bool calls) {
+    CallOptions options;
+    options.vjp = [calls](const CompositeCall& c) {
+      const auto slope = [](const Tensors& t) { return Tensors{exp(t[0])}; };
+      return Tensors{c.seeds[0] * (calls ? call("slope", slope, c.operands)[0] : slope(c.operands)[0])};
+    };
+    const Tensor x = r.input("x", DType::f32, {2});
+    const Scope scope("layer");
+    r.output("dx", grad(sum(call("exp", [](const Tensors& t) { return Tensors{exp(t[0])}; }, {x}, options)[0]), x));
+  };
+  for (const auto& step : {+penalty, +own}) CHECK(labels(step, true) == labels(step, false));
+  CHECK(labels(penalty, true).back() == "multiply order 1 in 'critic'");
+  CHECK(labels(own, true).back() == "multiply order 1 in 'layer'");
+}
+
+TEST_CASE("passes: what a recomputation shares with a node that is no recomputation is none either") {
+  const Program program = optimize(record("shared", [](Recorder& r) {
+    const Tensor x = r.input("x", DType::f32, {4});
+    const auto places = [&] { return convert(iota(r.tape(), DType::i32, {4}, 0), DType::f32); };
+    const Tensor y = checkpoint([&](const Tensors& t) { return Tensors{tanh(t[0] * places())}; }, {x})[0];
+    r.output("g", grad(sum(y), x)), r.output("later", x + places());
+  }));
+  CHECK(only(program, Op::iota).serves == -1);
+  CHECK(only(program, Op::convert).serves == -1);
+  CHECK(only(program, Op::tanh).serves == 1);
 }
 
 TEST_CASE("barriers are not merged, folded or simplified away, and nothing moves through them") {
