@@ -53,7 +53,7 @@ class Fuser {
   // Operands and readers that one search may look at. Beyond, a group counts as dependent and the two stay apart: so the
   // price of a long program is bounded. A search looks at no operand twice from one side, so that programs of up to half
   // as many operands are fused as if there were no bound; longer ones differ only where far-apart groups are entangled.
-  static constexpr int64_t farthest = 1 << 14;
+  static constexpr int64_t farthest = 1 << 13;
 
   static size_t at(NodeId id) { return static_cast<size_t>(id); }
   bool is_leaf(NodeId id) const {
