@@ -1,6 +1,7 @@
 #include "engine/fusion.hpp"
 
 #include <algorithm>
+#include <array>
 #include <queue>
 #include <set>
 
@@ -35,54 +36,57 @@ class Fuser {
   }
 
  private:
-  using Bits = std::vector<uint64_t>;
   struct Draft {
-    FusionGroup group;
-    Bits before;        // groups that must run earlier, directly or not
+    FusionGroup group;            // its chain, operands and outputs are set at the end
+    std::vector<NodeId> members;  // head, chain and reductions
+    int32_t level = 0;  // above that of every group it reads
     bool open = false;  // elementwise nodes of its shape may join
     bool gone = false;  // merged into another
-    int64_t members = 0;
   };
-  static constexpr int64_t most_members = 256;
+  // One side of the search in `waits_for`.
+  struct Front {
+    std::vector<std::pair<int32_t, int32_t>> heap;  // groups to look at, by level: the one farthest along first
+    std::vector<int32_t> met;                       // by group: the last search that met it
+    int64_t looked = 0;                             // at operands or readers, in this search
+  };
+  static constexpr size_t most_members = 256;
+  // Operands and readers that one search may look at. Beyond, a group counts as dependent and the two stay apart: so the
+  // price of a long program is bounded. A search looks at no operand twice from one side, so that programs of up to half
+  // as many operands are fused as if there were no bound; longer ones differ only where far-apart groups are entangled.
+  static constexpr int64_t farthest = 1 << 13;
 
   static size_t at(NodeId id) { return static_cast<size_t>(id); }
   bool is_leaf(NodeId id) const {
     const Op op = tape_[id].op;
     return op == Op::input || op == Op::constant || op == Op::iota;
   }
-  static bool has(const Bits& bits, int32_t g) { return bits[static_cast<size_t>(g) / 64] >> (g % 64) & 1; }
-  static void put(Bits& bits, int32_t g) { bits[static_cast<size_t>(g) / 64] |= uint64_t{1} << (g % 64); }
-  static void join(Bits& bits, const Bits& more) {
-    for (size_t i = 0; i < bits.size(); ++i) bits[i] |= more[i];
-  }
+  Draft& draft(int32_t g) { return drafts_[static_cast<size_t>(g)]; }
 
   void find_live() {
     fusion_.live.assign(at(tape_.size()), false);
-    users_.resize(at(tape_.size()));
     root_.assign(at(tape_.size()), false);
     for (NodeId id : program_.roots()) root_[at(id)] = fusion_.live[at(id)] = true;
-    for (NodeId id = tape_.size() - 1; id >= 0; --id) {
-      if (!fusion_.live[at(id)]) continue;
-      for (NodeId operand : tape_[id].operands) {
-        fusion_.live[at(operand)] = true;
-        users_[at(operand)].push_back(id);
-      }
-    }
+    for (NodeId id = tape_.size() - 1; id >= 0; --id)
+      if (fusion_.live[at(id)])
+        for (NodeId operand : tape_[id].operands) fusion_.live[at(operand)] = true;
     group_of_.assign(at(tape_.size()), -1);
-    words_ = at(tape_.size()) / 64 + 1;
   }
 
   void find_folded() {
     folded_.assign(at(tape_.size()), false);
     for (NodeId id = 0; id < tape_.size(); ++id) {
       const Node& node = tape_[id];
-      if (node.op != Op::broadcast_in_dim || !fusion_.live[at(id)] || root_[at(id)]) continue;
-      if (!fuse_ && element_count(tape_[node.operands[0]].shape) != 1) continue;
-      folded_[at(id)] = std::all_of(users_[at(id)].begin(), users_[at(id)].end(), [&](NodeId user) {
-        return is_elementwise(tape_[user].op) || (tape_[user].op == Op::reduce && fuse_);
-      });
-      if (folded_[at(id)]) fusion_.folded.push_back(id);
+      if (!fusion_.live[at(id)]) continue;
+      if (node.op == Op::broadcast_in_dim && !root_[at(id)])
+        folded_[at(id)] = fuse_ || element_count(tape_[node.operands[0]].shape) == 1;
+      const bool sees_through = is_elementwise(node.op) || (node.op == Op::reduce && fuse_);
+      for (NodeId operand : node.operands) folded_[at(operand)] = folded_[at(operand)] && sees_through;
     }
+    readers_.resize(at(tape_.size()));
+    for (NodeId id = 0; id < tape_.size(); ++id)
+      if (folded_[at(id)]) fusion_.folded.push_back(id);
+      else if (fusion_.live[at(id)])
+        for (NodeId operand : tape_[id].operands) readers_[at(source(operand))].push_back(id);
   }
 
   // Through folded broadcasts, to the node that is really read.
@@ -91,36 +95,95 @@ class Fuser {
     return id;
   }
 
-  int32_t new_group(NodeId id) {
-    Draft draft;
-    draft.before.assign(words_, 0);
-    draft.group.shape = tape_[id].shape;
-    drafts_.push_back(std::move(draft));
-    return static_cast<int32_t>(drafts_.size()) - 1;
+  // Calls visit(h) for each other group whose nodes group g reads until it says true; counts in `looked`.
+  template <class Visit>
+  bool any_read(int32_t g, int64_t& looked, Visit visit) {
+    for (NodeId id : draft(g).members)
+      for (NodeId operand : tape_[id].operands) {
+        ++looked;
+        const int32_t h = group_of_[at(source(operand))];
+        if (h >= 0 && h != g && visit(h)) return true;
+      }
+    return false;
   }
 
-  void depend(int32_t g, NodeId id) {
-    Bits more(words_, 0);
-    for (NodeId operand : tape_[id].operands) {
-      const int32_t h = group_of_[at(source(operand))];
-      if (h < 0 || h == g) continue;
-      put(more, h);
-      join(more, drafts_[static_cast<size_t>(h)].before);
+  // The same for each other group that reads nodes of g.
+  template <class Visit>
+  bool any_reader(int32_t g, int64_t& looked, Visit visit) {
+    for (NodeId id : draft(g).members)
+      for (NodeId reader : readers_[at(id)]) {
+        const int32_t h = group_of_[at(reader)];
+        if (h < 0) break;  // not yet placed, nor are the later ones
+        ++looked;
+        if (h != g && visit(h)) return true;
+      }
+    return false;
+  }
+
+  // Lifts g to this level, and what reads it, directly or not, above that.
+  void raise(int32_t g, int32_t level) {
+    if (draft(g).level >= level) return;
+    draft(g).level = level;
+    int64_t looked = 0;
+    for (std::vector<int32_t> risen{g}; !risen.empty();) {
+      const int32_t low = risen.back();
+      risen.pop_back();
+      any_reader(low, looked, [&](int32_t h) {
+        if (draft(h).level <= draft(low).level) {
+          draft(h).level = draft(low).level + 1;
+          risen.push_back(h);
+        }
+        return false;
+      });
     }
-    spread(g, more);
   }
 
-  void spread(int32_t g, const Bits& more) {
-    Draft& draft = drafts_[static_cast<size_t>(g)];
-    join(draft.before, more);
-    for (Draft& d : drafts_)
-      if (!d.gone && has(d.before, g)) join(d.before, draft.before);
+  // Must group `late` run after group `early`, directly or through others? Searches from both ends, through the levels
+  // between them; what is met first is what reaches farthest, as a backward pass that reads the forward pass does.
+  bool waits_for(int32_t late, int32_t early) {
+    const int32_t low = draft(early).level;
+    const int32_t high = draft(late).level;
+    if (high <= low) return false;
+    ++search_;
+    auto& [down, up] = front_;
+    const auto meet = [&](Front& front, const Front& other, int32_t g, int32_t priority) {
+      int32_t& met = front.met[static_cast<size_t>(g)];
+      if (met == search_) return false;
+      met = search_;
+      front.heap.emplace_back(priority, g);
+      std::push_heap(front.heap.begin(), front.heap.end());
+      return other.met[static_cast<size_t>(g)] == search_;
+    };
+    const auto next = [](Front& front) {
+      std::pop_heap(front.heap.begin(), front.heap.end());
+      const int32_t g = front.heap.back().second;
+      front.heap.pop_back();
+      return g;
+    };
+    for (Front& front : front_) front.heap.clear(), front.looked = 0;
+    meet(down, up, late, -high);
+    meet(up, down, early, low);
+    while (!down.heap.empty() && !up.heap.empty()) {
+      if (down.looked + up.looked > farthest) return true;
+      if (down.looked <= up.looked) {
+        const auto visit = [&](int32_t h) {
+          return (h == early || draft(h).level > low) && meet(down, up, h, -draft(h).level);
+        };
+        if (any_read(next(down), down.looked, visit)) return true;
+      } else {
+        const auto visit = [&](int32_t h) {
+          return (h == late || draft(h).level < high) && meet(up, down, h, draft(h).level);
+        };
+        if (any_reader(next(up), up.looked, visit)) return true;
+      }
+    }
+    return false;
   }
 
   // May elementwise node `id` be computed in group g? Nothing it reads from elsewhere may wait for g.
-  bool fits(int32_t g, NodeId id) const {
-    const Draft& draft = drafts_[static_cast<size_t>(g)];
-    if (!draft.open || draft.group.shape != tape_[id].shape || draft.members >= most_members) return false;
+  bool fits(int32_t g, NodeId id) {
+    const Draft& d = draft(g);
+    if (!d.open || d.group.shape != tape_[id].shape || d.members.size() >= most_members) return false;
     for (NodeId operand : tape_[id].operands) {
       const NodeId from = source(operand);
       const int32_t h = group_of_[at(from)];
@@ -128,47 +191,41 @@ class Fuser {
       if (h == g) {
         const bool same_place = from == operand && tape_[from].op != Op::reduce;
         if (!same_place) return false;
-      } else if (has(drafts_[static_cast<size_t>(h)].before, g)) {
+      } else if (waits_for(h, g)) {
         return false;
       }
     }
     return true;
   }
 
-  bool independent(int32_t a, int32_t b) const {
-    return !has(drafts_[static_cast<size_t>(a)].before, b) && !has(drafts_[static_cast<size_t>(b)].before, a);
-  }
-
   void merge(int32_t into, int32_t from) {
-    Draft& a = drafts_[static_cast<size_t>(into)];
-    Draft& b = drafts_[static_cast<size_t>(from)];
+    Draft& a = draft(into);
+    Draft& b = draft(from);
     if (b.group.head >= 0) a.group.head = b.group.head;
-    a.group.chain.insert(a.group.chain.end(), b.group.chain.begin(), b.group.chain.end());
     a.group.reductions.insert(a.group.reductions.end(), b.group.reductions.begin(), b.group.reductions.end());
-    a.members += b.members;
-    for (NodeId id : b.group.nodes()) group_of_[at(id)] = into;
-    for (Draft& d : drafts_)
-      if (has(d.before, from)) put(d.before, into);
-    const Bits more = b.before;
+    a.members.insert(a.members.end(), b.members.begin(), b.members.end());
+    const int32_t level = std::max(a.level, b.level);
+    for (NodeId id : b.members) group_of_[at(id)] = into;
     b = Draft{};
-    b.before.assign(words_, 0);
     b.gone = true;
-    spread(into, more);
+    a.level = -1;  // whatever reads either is to be above both
+    raise(into, level);
   }
 
-  bool can_merge(int32_t a, int32_t b) const {
-    const Draft& x = drafts_[static_cast<size_t>(a)];
-    const Draft& y = drafts_[static_cast<size_t>(b)];
-    if (!x.open || !y.open || x.group.shape != y.group.shape || x.members + y.members > most_members) return false;
+  bool can_merge(int32_t a, int32_t b) {
+    const Draft& x = draft(a);
+    const Draft& y = draft(b);
+    if (!x.open || !y.open || x.group.shape != y.group.shape) return false;
+    if (x.members.size() + y.members.size() > most_members) return false;
     const bool heads = x.group.head >= 0 || y.group.head >= 0;
     if (x.group.head >= 0 && y.group.head >= 0) return false;
     if (heads && (!x.group.reductions.empty() || !y.group.reductions.empty())) return false;
     if (!x.group.reductions.empty() && !y.group.reductions.empty() && axes(x) != axes(y)) return false;
-    return independent(a, b);
+    return !waits_for(a, b) && !waits_for(b, a);
   }
 
-  const Dims& axes(const Draft& draft) const {
-    return std::get<ReduceDims>(tape_[draft.group.reductions[0]].attributes).axes;
+  const Dims& axes(const Draft& d) const {
+    return std::get<ReduceDims>(tape_[d.group.reductions[0]].attributes).axes;
   }
 
   void place(NodeId id) {
@@ -187,69 +244,62 @@ class Fuser {
         }
       if (g >= 0)
         for (int32_t h : candidates)
-          if (h != g && !drafts_[static_cast<size_t>(h)].gone && can_merge(g, h)) {
+          if (h != g && can_merge(g, h)) {
             // Only if the node, too, may live in the merged group.
             bool safe = true;
             for (NodeId operand : node.operands) {
               const NodeId from = source(operand);
               const int32_t o = group_of_[at(from)];
               if (o == h && (from != operand || tape_[from].op == Op::reduce)) safe = false;
-              if (o >= 0 && o != h && o != g && has(drafts_[static_cast<size_t>(o)].before, h)) safe = false;
+              if (o >= 0 && o != h && o != g && waits_for(o, h)) safe = false;
             }
             if (safe) merge(g, h);
           }
     } else if (node.op == Op::reduce && fuse_) {
       const int32_t h = group_of_[at(node.operands[0])];
       if (h >= 0 && !folded_[at(node.operands[0])]) {
-        const Draft& d = drafts_[static_cast<size_t>(h)];
+        const Draft& d = draft(h);
         const bool member = d.open && d.group.head < 0 && tape_[node.operands[0]].op != Op::reduce;
         if (member && (d.group.reductions.empty() || axes(d) == std::get<ReduceDims>(node.attributes).axes)) g = h;
       }
     }
     if (g < 0) {
-      g = new_group(id);
-      Draft& draft = drafts_[static_cast<size_t>(g)];
+      g = static_cast<int32_t>(drafts_.size());
+      Draft& d = drafts_.emplace_back();
+      for (Front& front : front_) front.met.push_back(0);
+      d.group.shape = node.op == Op::reduce ? tape_[node.operands[0]].shape : node.shape;
       if (is_elementwise(node.op)) {
-        draft.open = fuse_;
-      } else if (node.op == Op::reduce) {
-        draft.group.shape = tape_[node.operands[0]].shape;
-      } else {
-        draft.group.head = id;
-        draft.open = fuse_ && (node.op == Op::dot_general || node.op == Op::convolution);
+        d.open = fuse_;
+      } else if (node.op != Op::reduce) {
+        d.group.head = id;
+        d.open = fuse_ && (node.op == Op::dot_general || node.op == Op::convolution);
       }
     }
-    Draft& draft = drafts_[static_cast<size_t>(g)];
-    if (is_elementwise(node.op))
-      draft.group.chain.push_back(id);
-    else if (node.op == Op::reduce)
-      draft.group.reductions.push_back(id);
-    ++draft.members;
+    Draft& d = draft(g);
+    if (node.op == Op::reduce) d.group.reductions.push_back(id);
+    d.members.push_back(id);
     group_of_[at(id)] = g;
-    depend(g, id);
+    for (NodeId operand : node.operands) {
+      const int32_t h = group_of_[at(source(operand))];
+      if (h >= 0 && h != g) raise(g, draft(h).level + 1);
+    }
   }
 
   void finish() {
-    for (Draft& draft : drafts_) {
-      if (draft.gone) continue;
-      FusionGroup& group = draft.group;
-      std::sort(group.chain.begin(), group.chain.end());
+    for (size_t g = 0; g < drafts_.size(); ++g) {
+      if (drafts_[g].gone) continue;
+      FusionGroup& group = drafts_[g].group;
       std::sort(group.reductions.begin(), group.reductions.end());
-      const int32_t me = group_of_[at(group.nodes()[0])];
+      std::vector<NodeId>& members = drafts_[g].members;
+      std::sort(members.begin(), members.end());
+      const auto elsewhere = [&](NodeId id) { return group_of_[at(id)] != static_cast<int32_t>(g); };
       std::set<NodeId> operands;
-      for (NodeId id : group.nodes()) {
+      for (NodeId id : members) {
+        if (is_elementwise(tape_[id].op)) group.chain.push_back(id);
         for (NodeId operand : tape_[id].operands)
-          if (group_of_[at(source(operand))] != me) operands.insert(source(operand));
-        bool read = root_[at(id)];
-        std::vector<NodeId> users = users_[at(id)];
-        while (!users.empty() && !read) {
-          const NodeId user = users.back();
-          users.pop_back();
-          if (folded_[at(user)])
-            users.insert(users.end(), users_[at(user)].begin(), users_[at(user)].end());
-          else
-            read = group_of_[at(user)] != me;
-        }
-        if (read) group.outputs.push_back(id);
+          if (elsewhere(source(operand))) operands.insert(source(operand));
+        const std::vector<NodeId>& readers = readers_[at(id)];
+        if (root_[at(id)] || std::any_of(readers.begin(), readers.end(), elsewhere)) group.outputs.push_back(id);
       }
       group.operands.assign(operands.begin(), operands.end());
     }
@@ -266,7 +316,7 @@ class Fuser {
     }
     using Entry = std::pair<NodeId, int32_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    const auto last = [&](size_t g) { return drafts_[g].group.nodes().back(); };
+    const auto last = [&](size_t g) { return drafts_[g].members.back(); };
     for (size_t g = 0; g < drafts_.size(); ++g)
       if (!drafts_[g].gone && waiting[g] == 0) ready.push({last(g), static_cast<int32_t>(g)});
     while (!ready.empty()) {
@@ -282,11 +332,12 @@ class Fuser {
   const Tape& tape_;
   bool fuse_;
   Fusion fusion_;
-  std::vector<std::vector<NodeId>> users_;
+  std::vector<std::vector<NodeId>> readers_;  // by node, folded broadcasts seen through; ascending
   std::vector<bool> root_, folded_;
   std::vector<int32_t> group_of_;
   std::vector<Draft> drafts_;
-  size_t words_ = 0;
+  std::array<Front, 2> front_;
+  int32_t search_ = 0;
 };
 
 }  // namespace

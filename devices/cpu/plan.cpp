@@ -9,22 +9,26 @@ int64_t place(std::vector<Lifetime>& buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-  std::vector<size_t> placed;  // by offset
+  struct Placed {
+    int64_t offset, next;  // the first place behind it
+    int64_t first, last;
+  };
+  std::vector<Placed> placed;  // by offset; side by side in memory, for each is looked at by each
   int64_t total = 0;
   for (size_t i : order) {
     Lifetime& b = buffers[i];
     const int64_t size = (b.bytes + 63) / 64 * 64;
     int64_t offset = 0;
-    for (size_t j : placed) {
-      const Lifetime& other = buffers[j];
+    for (const Placed& other : placed) {
       if (other.last < b.first || b.last < other.first) continue;
       if (other.offset >= offset + size) break;
-      offset = std::max(offset, other.offset + (other.bytes + 63) / 64 * 64);
+      offset = std::max(offset, other.next);
     }
     b.offset = offset;
     total = std::max(total, offset + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t x, size_t y) { return buffers[x].offset < buffers[y].offset; }), i);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                   [](int64_t here, const Placed& other) { return here < other.offset; }),
+                  {offset, offset + size, b.first, b.last});
   }
   return total;
 }

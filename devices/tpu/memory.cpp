@@ -13,21 +13,24 @@ Placement place(const std::vector<Interval>& intervals, int64_t alignment) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
-  std::vector<size_t> placed;  // by offset
+  struct Placed {
+    int64_t offset, next;  // the first aligned place behind it
+    int32_t first, last;
+  };
+  std::vector<Placed> placed;  // by offset; side by side in memory, for each is looked at by each
   for (size_t i : order) {
     const Interval& me = intervals[i];
     int64_t offset = 0;
-    for (size_t other : placed) {
-      const Interval& o = intervals[other];
-      if (o.last < me.first || me.last < o.first) continue;
-      if (offset + me.bytes <= p.offsets[other]) break;
-      offset = std::max(offset, (p.offsets[other] + o.bytes + alignment - 1) / alignment * alignment);
+    for (const Placed& other : placed) {
+      if (other.last < me.first || me.last < other.first) continue;
+      if (offset + me.bytes <= other.offset) break;
+      offset = std::max(offset, other.next);
     }
     p.offsets[i] = offset;
     p.bytes = std::max(p.bytes, offset + me.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t a, size_t b) { return p.offsets[a] < p.offsets[b]; }),
-                  i);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                   [](int64_t here, const Placed& other) { return here < other.offset; }),
+                  {offset, (offset + me.bytes + alignment - 1) / alignment * alignment, me.first, me.last});
   }
   return p;
 }
@@ -92,7 +95,7 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
   int64_t permanent = 0;
   std::vector<Interval> intervals;
   std::vector<size_t> of;
-  std::vector<int64_t> live(static_cast<size_t>(works) + 1, 0);
+  std::vector<int64_t> live(static_cast<size_t>(works) + 2, 0);  // by work; first the changes, then their sums
   for (size_t i = 0; i < lowering.tensors.size(); ++i) {
     const Tensor& t = lowering.tensors[i];
     if (t.leaf) {
@@ -101,10 +104,12 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
     }
     if (t.producer < 0 || in_place[i] || (residency.resident[i] && !t.kept)) continue;
     Interval interval{t.bytes, t.producer, t.kept ? works : lifetime(lowering, static_cast<int32_t>(i)).second};
-    for (int32_t w = interval.first; w <= interval.last; ++w) live[static_cast<size_t>(w)] += t.bytes;
+    live[static_cast<size_t>(interval.first)] += t.bytes;
+    live[static_cast<size_t>(interval.last) + 1] -= t.bytes;
     intervals.push_back(interval);
     of.push_back(i);
   }
+  std::partial_sum(live.begin(), live.end(), live.begin());
   const Placement placement = place(intervals, chip.hbm.granularity);
   plan.cost.hbm_peak_bytes = permanent + placement.bytes;
 
