@@ -45,12 +45,15 @@ std::string_view name_of(DType dtype) { return traits[static_cast<size_t>(dtype)
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 
 Array::Array(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
-  for (int64_t d : shape)
+  int64_t total = size_of(dtype);
+  for (int64_t d : shape) {
     if (d < 0) fail("array", "negative dimension in shape ", shape);
+    if (__builtin_mul_overflow(total, d, &total)) fail("array", dtype, shape, " has more bytes than an int64 counts");
+  }
   // Padded to the alignment, so that vector code may read a whole last register.
   const size_t size = (static_cast<size_t>(bytes()) / alignment + 1) * alignment;
   auto* raw = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
-  if (!raw) throw std::bad_alloc();
+  if (!raw) throw RunError(concat("[array] no memory for ", dtype, shape, " (", bytes(), " bytes)"));
   buffer_ = std::shared_ptr<std::byte>(raw, [](std::byte* p) { std::free(p); });
 }
 
@@ -70,11 +73,18 @@ Array Array::full(DType dtype, const Shape& shape, double value) {
   return a;
 }
 
+void Array::check_index(int64_t i) const {
+  if (empty()) fail("array", "index ", i, " of an array without a buffer");
+  if (i < 0 || i >= size()) fail("array", "index ", i, " is outside of ", dtype_, shape_);
+}
+
 double Array::at(int64_t i) const {
+  check_index(i);
   return visit(dtype_, [&]<class T>() -> double { return convert_element<double>(data<T>()[i]); });
 }
 
 void Array::set(int64_t i, double value) {
+  check_index(i);
   visit(dtype_, [&]<class T>() { data<T>()[i] = convert_element<T>(value); });
 }
 
@@ -120,9 +130,21 @@ bool bitwise_equal(const Array& a, const Array& b) {
 
 std::ostream& operator<<(std::ostream& out, const Array& array) {
   out << array.dtype() << array.shape() << " {";
-  const int64_t n = array.size(), shown = n > 12 ? 8 : n;
-  for (int64_t i = 0; i < shown; ++i) out << (i ? ", " : "") << array.at(i);
-  if (shown < n) out << ", ... " << array.at(n - 1);
+  const int64_t n = array.empty() ? 0 : array.size(), shown = n > 12 ? 8 : n;
+  const auto print = [&](int64_t i) {
+    visit(array.dtype(), [&]<class T>() {
+      if constexpr (std::is_integral_v<T>) out << +array.data<T>()[i];  // a char is a number here
+      else out << array.at(i);
+    });
+  };
+  for (int64_t i = 0; i < shown; ++i) {
+    if (i) out << ", ";
+    print(i);
+  }
+  if (shown < n) {
+    out << ", ... ";
+    print(n - 1);
+  }
   return out << '}';
 }
 

@@ -13,7 +13,7 @@ class Array {
   static constexpr size_t alignment = 64;
 
   Array() = default;                       // no buffer: `empty()` holds
-  Array(DType dtype, const Shape& shape);  // uninitialised
+  Array(DType dtype, const Shape& shape);  // uninitialised; Error for a shape that cannot be, RunError without the memory
 
   static Array zeros(DType dtype, const Shape& shape);
   static Array full(DType dtype, const Shape& shape, double value);
@@ -35,7 +35,8 @@ class Array {
   template <class T>
   const T* data() const { check_dtype(dtype_of<T>()); return static_cast<const T*>(raw()); }
 
-  double at(int64_t flat_index) const;  // any dtype, as a double
+  // Any dtype, as a double. Error for an index outside, or more than one element in item().
+  double at(int64_t flat_index) const;
   void set(int64_t flat_index, double value);
   double item() const;                  // the one element of a scalar-sized array
 
@@ -46,6 +47,7 @@ class Array {
 
  private:
   void check_dtype(DType asked) const;
+  void check_index(int64_t flat_index) const;
 
   DType dtype_ = DType::f32;
   Shape shape_;
@@ -63,6 +65,7 @@ Array Array::from(const Shape& shape, const std::vector<T>& values) {
 }
 
 bool bitwise_equal(const Array& a, const Array& b);
-std::ostream& operator<<(std::ostream& out, const Array& array);  // f32[2,3] {1, 2, 3, ...}: long ones are elided
+std::ostream& operator<<(std::ostream& out, const Array& array);  // f32[2,3] {1, 2, 3, ...}: long ones are elided,
+                                                                // floats to six digits, integers exact
 
 }  // namespace backbeat

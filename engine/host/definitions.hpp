@@ -10,6 +10,10 @@
 
 namespace backbeat::host {
 
+// Sine and cosine of 12800 <= |x| (far_angle.cpp), half an ulp off; NaN of infinities.
+float far_sine(float x);
+float far_cosine(float x);
+
 #define BACKBEAT_DEFINITION template <class L> [[gnu::always_inline]] static inline
 
 // An int32 that wraps, as those in vector registers do.
@@ -238,8 +242,8 @@ BACKBEAT_DEFINITION typename L::V logistic(typename L::V x) {
   return y - y * (lost * L::choose(negative, number<L>(1) - y, y));  // the last factor is 1 / d
 }
 
-// x = n pi/2 + r with pi/2 in four parts: products with n are exact up to |x| = 1e4, and full accuracy with them. Beyond,
-// accuracy falls off; from 2^22 on, x counts as a multiple of 2 pi.
+// x = n pi/2 + r with pi/2 in four parts, for |x| < 12800: n < 2^13 then, and its products with the first three are exact.
+// At most 1.5 ulp off; far_sine and far_cosine take what lies beyond.
 template <class L>
 struct Angle {
   typename L::V sine, cosine;  // of r
@@ -247,9 +251,8 @@ struct Angle {
 };
 BACKBEAT_DEFINITION Angle<L> angle(typename L::V x) {
   using V = typename L::V;
-  const V a = L::choose(absolute<L>(x) < number<L>(4194304.0f), x, number<L>(0));
-  const V s = shifted<L>(a * number<L>(0x1.45f306p-1f)), n = unshifted<L>(s);
-  V r = a - n * number<L>(0x1.92p+0f);
+  const V s = shifted<L>(x * number<L>(0x1.45f306p-1f)), n = unshifted<L>(s);
+  V r = x - n * number<L>(0x1.92p+0f);
   r = r - n * number<L>(0x1.fb4p-12f);
   const V third = n * number<L>(0x1.444p-24f), rounded = r - third, lost = (r - rounded) - third;
   r = rounded + (lost - n * number<L>(0x1.68c234p-39f));
@@ -263,23 +266,25 @@ BACKBEAT_DEFINITION Angle<L> angle(typename L::V x) {
   q = q * z + number<L>(-0x1.6c16c0p-10f);
   q = q * z + number<L>(0x1.555556p-5f);
   // A zero keeps its sign.
-  return {L::choose(a == number<L>(0), a, (p * z) * r + r), (q * z) * z - z * number<L>(0.5f) + number<L>(1), shifted_integer<L>(s)};
+  return {L::choose(x == number<L>(0), x, (p * z) * r + r), (q * z) * z - z * number<L>(0.5f) + number<L>(1), shifted_integer<L>(s)};
 }
 // Picks sine or cosine by the lowest bit of n and the sign by the next.
-BACKBEAT_DEFINITION typename L::V turned(typename L::V x, const Angle<L>& w, typename L::I n) {
+BACKBEAT_DEFINITION typename L::V turned(const Angle<L>& w, typename L::I n) {
   using I = typename L::I;
   const auto odd = L::value(((n & I(1)) << 23) + I(0x3f000000)) == number<L>(1);  // 0.5 or 1
-  const typename L::V y = L::value(L::bits(L::choose(odd, w.cosine, w.sine)) ^ ((n & I(2)) << 30));
-  return L::choose(absolute<L>(x) < infinity<L>(), y, not_a_number<L>());
+  return L::value(L::bits(L::choose(odd, w.cosine, w.sine)) ^ ((n & I(2)) << 30));
 }
-BACKBEAT_DEFINITION typename L::V sine(typename L::V x) {
+BACKBEAT_DEFINITION auto is_far(typename L::V x) { return absolute<L>(x) >= number<L>(12800); }
+BACKBEAT_DEFINITION typename L::V near_sine(typename L::V x) {
   const Angle<L> w = angle<L>(x);
-  return turned<L>(x, w, w.quarter);
+  return turned<L>(w, w.quarter);
 }
-BACKBEAT_DEFINITION typename L::V cosine(typename L::V x) {
+BACKBEAT_DEFINITION typename L::V near_cosine(typename L::V x) {
   const Angle<L> w = angle<L>(x);
-  return turned<L>(x, w, w.quarter + typename L::I(1));
+  return turned<L>(w, w.quarter + typename L::I(1));
 }
+[[gnu::always_inline]] static inline float sine(float x) { return is_far<Scalar>(x) ? far_sine(x) : near_sine<Scalar>(x); }
+[[gnu::always_inline]] static inline float cosine(float x) { return is_far<Scalar>(x) ? far_cosine(x) : near_cosine<Scalar>(x); }
 
 // An unevaluated sum high + low of about 48 bits, for power.
 template <class L>

@@ -20,6 +20,34 @@ void unary(const float* a, float* out, int64_t n) {
   for (int64_t j = i; j < n; ++j) out[j] = buffer[j - i];
 }
 
+// Two registers of angles; false, and nothing stored, if one of them is far.
+template <class F>
+[[gnu::always_inline]] inline bool near(const float* a, float* out) {
+  const Floats x = Floats::load_unaligned(a), y = Floats::load_unaligned(a + width);
+  if (xsimd::any(define::is_far<Lanes>(x) | define::is_far<Lanes>(y))) [[unlikely]] return false;
+  F::of(x).store_unaligned(out);
+  F::of(y).store_unaligned(out + width);
+  return true;
+}
+// Registers with a far angle leave the inner loop and take it one lane at a time: a call inside would cost the loop its
+// constants in registers.
+template <class F, float (*one)(float)>
+void angles(const float* a, float* out, int64_t n) {
+  constexpr int64_t block = 2 * width;
+  for (int64_t i = 0; i < n;) {
+    while (i + block <= n && near<F>(a + i, out + i)) i += block;
+    const int64_t rest = n - i < block ? n - i : block;
+    alignas(64) float buffer[block] = {};
+    for (int64_t j = 0; j < rest; ++j) buffer[j] = a[i + j];
+    if (rest == block || !near<F>(buffer, buffer))
+      for (int64_t j = 0; j < rest; ++j) buffer[j] = one(buffer[j]);
+    for (int64_t j = 0; j < rest; ++j) out[i + j] = buffer[j];
+    i += rest;
+  }
+}
+float sine(float x) { return define::sine(x); }
+float cosine(float x) { return define::cosine(x); }
+
 template <class F>
 void binary(const float* a, const float* b, float* out, int64_t n) {
   int64_t i = 0;
@@ -48,8 +76,8 @@ BACKBEAT_UNARY(Rsqrt, define::rsqrt<Lanes>(x))
 BACKBEAT_UNARY(Tanh, define::tanh<Lanes>(x))
 BACKBEAT_UNARY(Logistic, define::logistic<Lanes>(x))
 BACKBEAT_UNARY(Erf, define::erf<Lanes>(x))
-BACKBEAT_UNARY(Sine, define::sine<Lanes>(x))
-BACKBEAT_UNARY(Cosine, define::cosine<Lanes>(x))
+BACKBEAT_UNARY(Sine, define::near_sine<Lanes>(x))
+BACKBEAT_UNARY(Cosine, define::near_cosine<Lanes>(x))
 BACKBEAT_UNARY(Floor, define::floor<Lanes>(x))
 BACKBEAT_UNARY(Ceil, define::ceil<Lanes>(x))
 BACKBEAT_UNARY(Round, define::round_nearest_even<Lanes>(x))
@@ -190,8 +218,8 @@ void fill_f32(Kernels& k) {
   k.unary[u_tanh] = unary<Tanh>;
   k.unary[u_logistic] = unary<Logistic>;
   k.unary[u_erf] = unary<Erf>;
-  k.unary[u_sine] = unary<Sine>;
-  k.unary[u_cosine] = unary<Cosine>;
+  k.unary[u_sine] = angles<Sine, sine>;
+  k.unary[u_cosine] = angles<Cosine, cosine>;
   k.unary[u_floor] = unary<Floor>;
   k.unary[u_ceil] = unary<Ceil>;
   k.unary[u_round] = unary<Round>;

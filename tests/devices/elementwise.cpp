@@ -32,7 +32,6 @@ struct Primitive {
   Admits set;
   Record record;
   int64_t f64 = 0, f32 = 0, half = 0;  // units in the last place, between this device and the reference; 0: the same bits
-  double limit = 1e300;                // larger magnitudes are left out: the definition promises nothing there
 };
 
 #define UNARY(name) [](Tensor x, Tensor, Tensor) { return name(x); }
@@ -50,8 +49,8 @@ const Primitive primitives[] = {
     {Op::tanh, floats, UNARY(tanh), 0, 4, 1},
     {Op::logistic, floats, UNARY(logistic), 2, 3, 1},
     {Op::erf, floats, UNARY(erf), 0, 2, 1},
-    {Op::sine, floats, UNARY(sine), 0, 2, 1, 1e4},
-    {Op::cosine, floats, UNARY(cosine), 0, 2, 1, 1e4},
+    {Op::sine, floats, UNARY(sine), 0, 2, 1},
+    {Op::cosine, floats, UNARY(cosine), 0, 2, 1},
     {Op::floor, floats, UNARY(floor)},
     {Op::ceil, floats, UNARY(ceil)},
     {Op::round_nearest_even, floats, UNARY(round_nearest_even)},
@@ -92,7 +91,7 @@ int64_t allowed(const Primitive& p, DType dtype) {
 }
 
 // Values of a dtype: its edges, then random bits and small numbers in turn.
-Array values(DType dtype, int64_t n, double limit, uint32_t seed) {
+Array values(DType dtype, int64_t n, uint32_t seed) {
   std::vector<double> special;
   if (is_float(dtype)) {
     struct Range {
@@ -128,7 +127,6 @@ Array values(DType dtype, int64_t n, double limit, uint32_t seed) {
       const uint64_t bits = random();
       std::memcpy(static_cast<char*>(a.raw()) + i * size_of(dtype), &bits, static_cast<size_t>(size_of(dtype)));
     }
-    if (is_float(dtype) && std::fabs(a.at(i)) > limit && !std::isinf(a.at(i))) a.set(i, std::fmod(a.at(i), limit));
   }
   return a;
 }
@@ -207,8 +205,7 @@ TEST_CASE("elementwise: every primitive in every dtype on every device") {
         const Tensor x = r.input("x", dtype, {count}), y = r.input("y", dtype, {count}), z = r.input("z", dtype, {count});
         r.output("out", p.record(x, y, z));
       });
-      agree(program, {values(dtype, count, p.limit, 1), values(dtype, count, p.limit, 2), values(dtype, count, p.limit, 3)},
-            devices, allowed(p, dtype));
+      agree(program, {values(dtype, count, 1), values(dtype, count, 2), values(dtype, count, 3)}, devices, allowed(p, dtype));
     }
 }
 
@@ -241,7 +238,7 @@ TEST_CASE("elementwise: every conversion on every device") {
       CAPTURE(name_of(to));
       const Program program =
           record("test", [&](Recorder& r) { r.output("out", convert(r.input("x", from, {count}), to)); });
-      agree(program, {values(from, count, 1e300, 4)}, devices, 0);
+      agree(program, {values(from, count, 4)}, devices, 0);
     }
 }
 
@@ -264,7 +261,7 @@ TEST_CASE("elementwise: folding constants changes no bit, and leaves reduce_prec
       CAPTURE(name_of(dtype));
       const Program program = record("test", [&](Recorder& r) {
         Tensor x[3];
-        for (uint32_t i = 0; i < 3; ++i) x[i] = constant(r.tape(), values(dtype, few, p.limit, i));
+        for (uint32_t i = 0; i < 3; ++i) x[i] = constant(r.tape(), values(dtype, few, i));
         r.output("out", p.record(x[0], x[1], x[2]));
       });
       const Program folded = optimize(program, {});
