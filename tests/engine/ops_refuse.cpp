@@ -78,7 +78,7 @@ TEST_CASE("shapes") {
       {[](Inputs& in) { concatenate({in.f32({2, 3}), in.f32({2, 4})}, 0); },
        "[concatenate] f32[2,4] does not fit to f32[2,3] along axis 0"},
       {[](Inputs& in) { concatenate({in.f32({2}), in.elsewhere({2})}, 0); },
-       "[concatenate] f32[2] does not fit to f32[2]"},
+       "[concatenate] operands come from two tapes (f32[2] and f32[2])"},
       {[](Inputs& in) { concatenate({in.f32({2}), Tensor()}, 0); }, "[concatenate] an operand is no tensor"},
       {[](Inputs& in) { reverse(in.f32({2}), {1}); }, "[reverse] axis 1 is outside of f32[2]"},
       {[](Inputs& in) { iota(in.tape, DType::i32, {2}, 1); }, "[iota] axis 1 is outside of shape [2]"},
