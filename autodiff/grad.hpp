@@ -46,8 +46,8 @@ Tensor jvp(Tensor y, Tensor x, Tensor tangent, Unused unused = Unused::zeros);
 std::vector<Tensor> hvp(Tensor y, std::span<const Tensor> xs, std::span<const Tensor> vs);
 Tensor hvp(Tensor y, Tensor x, Tensor v);
 // Of shape [y..., x...]: a vjp for each element of y, or a jvp for each of x, whichever are fewer, all of them recorded.
-Tensor jacobian(Tensor y, Tensor x);
-Tensor hessian(Tensor y, Tensor x);  // of a scalar: [x..., x...]
+Tensor jacobian(Operand y, Tensor x);
+Tensor hessian(Operand y, Tensor x);  // of a scalar: [x..., x...]
 
 // f(xs), of which the backward pass keeps nothing: it computes f again once the cotangent is there. Recomputed nodes are
 // labelled with the phase `recompute` and the order that they serve. Tensors that f uses beside xs are kept like these.

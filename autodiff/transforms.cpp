@@ -10,7 +10,8 @@ std::vector<Tensor> hvp(Tensor y, std::span<const Tensor> xs, std::span<const Te
 
 Tensor hvp(Tensor y, Tensor x, Tensor v) { return hvp(y, std::span<const Tensor>(&x, 1), std::span<const Tensor>(&v, 1))[0]; }
 
-Tensor jacobian(Tensor y, Tensor x) {
+Tensor jacobian(Operand y, Tensor x) {
+  const RecordedAt at(y.where);
   if (!y.defined() || !x.defined()) fail("jacobian", "y or x is no tensor");
   if (y.rank() + x.rank() > Dims::max_rank)
     fail("jacobian", "of ", y, " by ", x, " would have ", y.rank() + x.rank(), " dimensions, at most ", Dims::max_rank, " are supported");
@@ -34,7 +35,8 @@ Tensor jacobian(Tensor y, Tensor x) {
   return reshape(by_rows ? matrix : transpose(matrix, {1, 0}), shape);
 }
 
-Tensor hessian(Tensor y, Tensor x) {
+Tensor hessian(Operand y, Tensor x) {
+  const RecordedAt at(y.where);
   if (!y.defined() || y.size() != 1) fail("hessian", "y is ", y, ", expected a scalar");
   return jacobian(grad(y, x, {.cotangent = {}, .unused = Unused::zeros}), x);
 }

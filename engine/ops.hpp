@@ -50,7 +50,7 @@ Tensor divide(Operand a, Operand b);     // integers: towards zero; x / 0 is all
 Tensor remainder(Operand a, Operand b);  // of the quotient rounded towards zero; it has a's sign. Integers: x rem 0 = x
 Tensor maximum(Operand a, Operand b);    // a tie gives each side half of the cotangent; NaN propagates
 Tensor minimum(Operand a, Operand b);
-Tensor power(Operand base, Operand exponent);  // derivative by a finite base 0 where the exponent is 0, by the exponent 0 where base <= 0
+Tensor power(Operand base, Operand exponent);  // derivative by the base 0 where the exponent is 0, by the exponent 0 where base <= 0
 Tensor bitwise_and(Operand a, Operand b);      // integers and bool, as the next two
 Tensor bitwise_or(Operand a, Operand b);
 Tensor bitwise_xor(Operand a, Operand b);

@@ -1,5 +1,5 @@
 // The tape as text, one line a node, and as a graph for Graphviz.
-#include <cstring>
+#include <algorithm>
 #include <iomanip>
 
 #include "engine/composite.hpp"
@@ -96,23 +96,49 @@ std::ostream& operator<<(std::ostream& out, const Tape& tape) {
   return out;
 }
 
+namespace {
+
+std::vector<char> live_nodes(const Program& program) {
+  std::vector<char> live(static_cast<size_t>(program.tape.size()), 0);
+  for (NodeId root : program.roots()) live[static_cast<size_t>(root)] = 1;
+  for (NodeId id = program.tape.size() - 1; id >= 0; --id)
+    if (live[static_cast<size_t>(id)])
+      for (NodeId operand : program.tape[id].operands) live[static_cast<size_t>(operand)] = 1;
+  return live;
+}
+
+void print_body(std::ostream& out, const Composite& composite) {
+  out << "body of " << composite.name << '\n';
+  for (NodeId id = 0; id < composite.tape.size(); ++id) out << "  " << describe(composite.tape, id) << '\n';
+  for (size_t i = 0; i < composite.results.size(); ++i) out << "  result " << i << " = %" << composite.results[i] << '\n';
+}
+
+}  // namespace
+
 std::ostream& operator<<(std::ostream& out, const Program& program) {
-  const auto bytes = [&](NodeId id) { return Tensor(const_cast<Tape&>(program.tape), id); };
-  out << program.name << '\n' << program.tape;
-  for (const Program::Port& port : program.outputs) out << "output " << port.name << " = %" << port.node << ' ' << bytes(port.node) << '\n';
-  for (const Program::State& s : program.states)
-    if (s.write) out << "state " << s.name << " becomes %" << *s.write << ' ' << bytes(*s.write) << '\n';
+  const Tape& tape = program.tape;
+  const std::vector<char> live = live_nodes(program);
+  std::vector<const Composite*> bodies;
+  out << program.name << '\n';
+  for (NodeId id = 0; id < tape.size(); ++id) {
+    if (!live[static_cast<size_t>(id)]) continue;
+    out << describe(tape, id) << '\n';
+    const CallDims* call = std::get_if<CallDims>(&tape[id].attributes);
+    if (call && std::find(bodies.begin(), bodies.end(), call->composite.get()) == bodies.end()) bodies.push_back(call->composite.get());
+  }
+  for (const Program::Port& port : program.outputs) out << "output " << port.name << " = %" << port.node << '\n';
+  for (const Program::State& s : program.states) {
+    out << "state " << s.name << " is %" << s.read;
+    if (s.write) out << ", becomes %" << *s.write;
+    out << '\n';
+  }
+  for (const Composite* body : bodies) print_body(out, *body);
   return out;
 }
 
 std::string graphviz(const Program& program) {
   const Tape& tape = program.tape;
-  std::vector<char> live(static_cast<size_t>(tape.size()), 0);
-  for (NodeId root : program.roots()) live[static_cast<size_t>(root)] = 1;
-  for (NodeId id = tape.size() - 1; id >= 0; --id)
-    if (live[static_cast<size_t>(id)])
-      for (NodeId operand : tape[id].operands) live[static_cast<size_t>(operand)] = 1;
-
+  const std::vector<char> live = live_nodes(program);
   std::ostringstream out;
   out << "digraph " << quoted(program.name) << " {\n  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
   std::vector<std::ostringstream> clusters(tape.scopes().size());

@@ -10,6 +10,9 @@ namespace {
 
 constexpr const char* prefix = "optimizer/";
 
+// Halves are updated in f32, with f32 state: an epsilon of 1e-8 is 0 in f16, and so are small squares.
+DType state_dtype(DType weight) { return is_half(weight) ? DType::f32 : weight; }
+
 // What an update of one parameter knows. The step and what is made of it are scalars, f64 beside f64 parameters, else f32.
 struct Update {
   Recorder& r;
@@ -89,8 +92,9 @@ std::vector<Tensor> update(Recorder& r, const Parameters& p, const std::vector<T
   const Tensor steps = convert(before, dtype), t = convert(count, dtype);
   std::vector<Tensor> updated;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Update u{r, p.names()[i], p.tensors()[i], gradients[i], steps, t};
-    updated.push_back(std::visit([&](const auto& o) { return step(u, o); }, optimizer));
+    const DType own = p.tensors()[i].dtype(), computing = state_dtype(own);
+    const Update u{r, p.names()[i], convert(p.tensors()[i], computing), convert(gradients[i], computing), steps, t};
+    updated.push_back(convert(std::visit([&](const auto& o) { return step(u, o); }, optimizer), own));
     r.update(u.name, updated.back());
   }
   return updated;
@@ -101,7 +105,7 @@ void initialize_optimizer(StateStore& store, const std::string& network, const s
   store.set(prefix + network + "/updates", Array::zeros(DType::u32, {}));
   for (const ParameterSpec& spec : specs)
     for (const auto& [slot, start] : slots(optimizer))
-      if (spec.trained) store.set(prefix + network + '/' + spec.name + '/' + slot, Array::full(dtype, spec.shape, start));
+      if (spec.trained) store.set(prefix + network + '/' + spec.name + '/' + slot, Array::full(state_dtype(dtype), spec.shape, start));
 }
 
 namespace {

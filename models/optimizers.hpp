@@ -1,5 +1,5 @@
 // Optimizers: they record the update of a network's parameters, under the scope "optimizer". Their own state is named
-// after what it belongs to, "optimizer/critic/dense_1/weight/first_moment", and has its dtype; "optimizer/critic/updates"
+// after what it belongs to, "optimizer/critic/dense_1/weight/first_moment", and has its dtype, f32 beside halves; "optimizer/critic/updates"
 // counts the updates.
 #pragma once
 #include <variant>

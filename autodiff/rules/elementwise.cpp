@@ -19,9 +19,11 @@ Tensor chosen(const Applied& a, size_t i, Direction wins) {
 Tensor power_rule(const Applied& a, size_t i, Tensor g) {
   const Tensor base = a.x(0), exponent = a.x(1);
   if (i == 0) {
-    // A zero exponent has derivative 0 even at base 0, where the general formula gives 0 * inf.
-    const Tensor zero_exponent = compare(exponent, zero(exponent), Direction::eq);
-    const Tensor lowered = select(zero_exponent, scalar_like(exponent, 1), exponent - 1.0);
+    // A zero exponent has derivative 0 even at base 0, where the general formula gives 0 * inf. A constant exponent reaches 0
+    // in the high orders of x^n, and there small bases would overflow too; one that varies needs the formula for its own sake.
+    Tensor safe = compare(exponent, zero(exponent), Direction::eq);
+    if (!exponent.node().from_constants) safe = bitwise_and(safe, compare(base, zero(base), Direction::eq));
+    const Tensor lowered = select(safe, scalar_like(exponent, 1), exponent - 1.0);
     return g * exponent * power(base, lowered);
   }
   const Tensor positive = base > 0.0;

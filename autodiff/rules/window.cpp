@@ -50,7 +50,7 @@ Tensor reduce_rule(const Applied& a, size_t, Tensor g) {
   const auto& [kind, axes] = a.attributes<ReduceDims>();
   const Tensor x = a.x(0);
   if (kind == Reduction::product)
-    return no_elements(a) ? Tensor() : grad(tree_product(x, axes), x, {.cotangent = g, .unused = Unused::none});
+    return no_elements(a) ? zeros_like(x) : grad(tree_product(x, axes), x, {.cotangent = g, .unused = Unused::none});
   const Tensor wide = broadcast_in_dim(g, x.shape(), kept_axes(x, axes));
   return kind == Reduction::sum ? wide : wide * shares(a);
 }
@@ -58,7 +58,7 @@ Tensor reduce_rule(const Applied& a, size_t, Tensor g) {
 Tensor reduce_tangent(const Applied& a, std::span<const Tensor> t) {
   const auto& [kind, axes] = a.attributes<ReduceDims>();
   if (kind == Reduction::sum) return linear(a, t);
-  if (kind == Reduction::product) return no_elements(a) ? Tensor() : jvp(tree_product(a.x(0), axes), a.x(0), t[0], Unused::none);
+  if (kind == Reduction::product) return no_elements(a) ? zeros_like(a.y) : jvp(tree_product(a.x(0), axes), a.x(0), t[0], Unused::none);
   return reduce_sum(t[0] * shares(a), axes);
 }
 

@@ -82,6 +82,19 @@ TEST_CASE("a tie of reduce max or min is shared equally") {
   CHECK(same(out[1], {1, 0, 0, 0, 1 / 3.0, 1 / 3.0, 1 / 3.0, 0}));
 }
 
+TEST_CASE("a power at exponent 0: the mixed derivative in either order; no elements under a product") {
+  const Program p = record("power", [](Recorder& r) {
+    const Tensor x = r.input("x", DType::f64, {}), e = r.input("e", DType::f64, {}), y = power(x, e);
+    r.output("x then e", grad(grad(y, x), e)), r.output("e then x", grad(grad(y, e), x));
+    const Tensor none = r.input("none", DType::f64, {0});
+    r.output("empty", grad(reduce(none, Reduction::product, {0}), none));
+  });
+  const auto out = run(p, {Array::scalar(2.0), Array::scalar(0.0), Array::zeros(DType::f64, {0})});
+  CHECK(out[0].item() == 0.5);
+  CHECK(out[1].item() == 0.5);
+  CHECK(out[2].shape() == Shape{0});
+}
+
 TEST_CASE("powers of 0 with a constant exponent") {
   const auto f = [](double exponent) { return [exponent](Tensor x) { return power(x, scalar_like(x, exponent)); }; };
   const auto constant = derivatives(f(0), {0, 2}, 2), identity = derivatives(f(1), {0, 2}, 3),

@@ -37,7 +37,8 @@ TEST_CASE("a node prints as one line: what, from what, phase, scope and source l
   const std::string text = concat(program);
   CHECK(text.rfind("small\n%0 ", 0) == 0);
   CHECK(text.find("\noutput loss = %") != std::string::npos);
-  CHECK(text.find("\nstate w becomes %") != std::string::npos);
+  CHECK(text.find("\nstate w is %1, becomes %") != std::string::npos);
+  CHECK(text.find(" exp ") == std::string::npos);  // dead
 }
 
 TEST_CASE("a function composed of others names the line that called it; an operator its own") {

@@ -69,6 +69,24 @@ TEST_CASE("optimizers: parameters of half precision step by counts and rates kep
   }
 }
 
+TEST_CASE("optimizers: f16 parameters without a gradient stay, where an epsilon of f16 would be 0") {
+  const std::vector<ParameterSpec> specs{{"w", {2}, initial::constant(1)}};
+  const Program program = record("step", [&](Recorder& r) {
+    const Parameters p(r, "net", specs, DType::f16);
+    const Tensor g = r.input("g", DType::f16, {2});
+    update(r, p, {g}, AdamW{});
+  });
+  StateStore state;
+  initialize(state, "net", specs, 1, DType::f16);
+  initialize_optimizer(state, "net", specs, AdamW{}, DType::f16);
+  const Array g = Array::from<float>({2}, {0, 1e-4f}).converted(DType::f16);
+  make_cpu_device()->compile(program)->run(std::span(&g, 1), state);
+  CHECK(state.at("net/w").dtype() == DType::f16);
+  CHECK(state.at("net/w").at(0) == 1);
+  CHECK(state.at("net/w").at(1) < 1);
+  CHECK(state.at("optimizer/net/w/second_moment").dtype() == DType::f32);
+}
+
 TEST_CASE("optimizers: gradients clipped by their global norm") {
   for (const auto& [name, limit] : {std::pair("clip_by_global_norm", 1.5), std::pair("clip_by_global_norm, below", 50.0)}) {
     const Figures f = figures(name);
