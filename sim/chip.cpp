@@ -20,6 +20,13 @@ namespace backbeat::sim {
 
 namespace {
 
+// A page's own strings, which an error repeats, may hold line breaks.
+std::string on_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+
 using Place = std::variant<int64_t& (*)(Chip&), double& (*)(Chip&), bool& (*)(Chip&)>;
 struct Row {
   ChipField field;
@@ -260,7 +267,7 @@ class Page {
   }
 
   [[noreturn]] void wrong(const toml::source_region& where, const std::string& what) const {
-    throw Error(concat(file_, ':', where.begin.line, ": ", what));
+    throw Error(concat(file_, ':', where.begin.line, ": ", on_one_line(what)));
   }
 
   // The comment at the end of a line: quotes before the # are balanced.
@@ -394,9 +401,7 @@ Chip parse_chip(const std::string& text, const std::string& file) {
   try {
     root = toml::parse(text, file);
   } catch (const toml::parse_error& e) {
-    std::string what(e.description());
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    throw Error(concat(file, ':', e.source().begin.line, ": ", what));
+    throw Error(concat(file, ':', e.source().begin.line, ": ", on_one_line(std::string(e.description()))));
   }
   Page page(text, file);
   Chip chip;

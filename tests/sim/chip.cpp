@@ -95,6 +95,16 @@ TEST_CASE("chips: a broken page gets one line with file, line and key") {
   CHECK(message_of([] { sim::load_chip("/nowhere/x.toml"); }) == "/nowhere/x.toml: cannot be read");
 }
 
+TEST_CASE("chip: an error stays on one line whatever the page's strings hold") {
+  try {
+    sim::parse_chip("name = \"x\"\nclock = \"47\\n kHz\"\n", "x.toml");
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    CHECK(std::string(error.what()).rfind("x.toml:2: clock", 0) == 0);
+  }
+}
+
 TEST_CASE("chips: --set") {
   sim::Chip chip = sim::load_chip("tpu-v3");
   sim::set(chip, "mxu.rows=64");
