@@ -4,6 +4,7 @@
 
 #include "engine/composite.hpp"
 #include "engine/ops.hpp"
+#include "engine/passes.hpp"
 
 namespace backbeat {
 
@@ -51,11 +52,7 @@ std::optional<NonFinite> find_nonfinite(Device& device, const Program& program, 
   Tape& tape = probe.tape;
   std::vector<NodeId> watched;
   const NodeId count = tape.size();
-  std::vector<char> live(static_cast<size_t>(count), 0);
-  for (NodeId root : probe.roots()) live[static_cast<size_t>(root)] = 1;
-  for (NodeId id = count - 1; id >= 0; --id)
-    if (live[static_cast<size_t>(id)])
-      for (NodeId operand : tape[id].operands) live[static_cast<size_t>(operand)] = 1;
+  const std::vector<char> live = live_nodes(probe);
   probe.outputs.clear();
   const Program labels = probe;  // without the counts
   for (NodeId id = 0; id < count; ++id) {

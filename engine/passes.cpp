@@ -250,15 +250,11 @@ class Rewriter {
 
 std::vector<char> everything(const Program& p) { return std::vector<char>(static_cast<size_t>(p.tape.size()), 1); }
 
-// Inputs and states stay, used or not: they are the program's signature.
+// Inputs and states stay, used or not: they are the program's signature, and need nothing themselves.
 std::vector<char> reachable(const Program& p) {
-  std::vector<char> live(static_cast<size_t>(p.tape.size()), 0);
-  for (NodeId root : p.roots()) live[static_cast<size_t>(root)] = 1;
+  std::vector<char> live = live_nodes(p);
   for (const auto& port : p.inputs) live[static_cast<size_t>(port.node)] = 1;
   for (const auto& state : p.states) live[static_cast<size_t>(state.read)] = 1;
-  for (NodeId id = p.tape.size() - 1; id >= 0; --id)
-    if (live[static_cast<size_t>(id)])
-      for (NodeId operand : p.tape[id].operands) live[static_cast<size_t>(operand)] = 1;
   return live;
 }
 
@@ -277,6 +273,15 @@ PassOptions passes_from_text(const std::string& text) {
     else fail("passes", "unknown pass '", word, "', expected all, none or a choice of dce,cse,fold,simplify");
   }
   return options;
+}
+
+std::vector<char> live_nodes(const Program& program) {
+  std::vector<char> live(static_cast<size_t>(program.tape.size()), 0);
+  for (NodeId root : program.roots()) live[static_cast<size_t>(root)] = 1;
+  for (NodeId id = program.tape.size() - 1; id >= 0; --id)
+    if (live[static_cast<size_t>(id)])
+      for (NodeId operand : program.tape[id].operands) live[static_cast<size_t>(operand)] = 1;
+  return live;
 }
 
 Program optimize(const Program& program, const PassOptions& options) {

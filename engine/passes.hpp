@@ -14,6 +14,9 @@ struct PassOptions {
 // "all", "none", or a comma-separated choice of dce, cse, fold, simplify.
 PassOptions passes_from_text(const std::string& text);
 
+// By node: whether the outputs or the written state need it.
+std::vector<char> live_nodes(const Program& program);
+
 Program optimize(const Program& program, const PassOptions& options = {});
 
 }  // namespace backbeat

@@ -3,6 +3,7 @@
 #include <iomanip>
 
 #include "engine/composite.hpp"
+#include "engine/passes.hpp"
 #include "engine/print.hpp"
 
 namespace backbeat {
@@ -97,15 +98,6 @@ std::ostream& operator<<(std::ostream& out, const Tape& tape) {
 }
 
 namespace {
-
-std::vector<char> live_nodes(const Program& program) {
-  std::vector<char> live(static_cast<size_t>(program.tape.size()), 0);
-  for (NodeId root : program.roots()) live[static_cast<size_t>(root)] = 1;
-  for (NodeId id = program.tape.size() - 1; id >= 0; --id)
-    if (live[static_cast<size_t>(id)])
-      for (NodeId operand : program.tape[id].operands) live[static_cast<size_t>(operand)] = 1;
-  return live;
-}
 
 void print_body(std::ostream& out, const Composite& composite) {
   out << "body of " << composite.name << '\n';

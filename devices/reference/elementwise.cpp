@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "devices/reference/evaluate.hpp"
+#include "devices/reference/multi_index.hpp"
 #include "devices/reference/xtensor.hpp"
 
 namespace backbeat::reference {
@@ -10,10 +11,6 @@ namespace backbeat::reference {
 namespace {
 
 using Integer = int64_t;
-
-DType computing_dtype(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : is_float(dtype) ? DType::f32 : DType::i64;
-}
 
 template <class T>
 T sign_of(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }  // keeps -0 and NaN
@@ -210,7 +207,7 @@ Array elementwise(const Node& node, Operands x) {
   if (node.op == Op::reduce_precision) return reduced_precision(x[0], std::get<FloatFormat>(node.attributes));
 
   const bool selects = node.op == Op::select;
-  const DType dtype = computing_dtype(x[selects ? 1 : 0].dtype());
+  const DType dtype = wide(x[selects ? 1 : 0].dtype());
   std::vector<Array> wide;
   for (const Array& operand : x.subspan(selects ? 1 : 0)) wide.push_back(operand.converted(dtype));
 

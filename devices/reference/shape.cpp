@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "devices/reference/evaluate.hpp"
+#include "devices/reference/multi_index.hpp"
 #include "devices/reference/xtensor.hpp"
 
 namespace backbeat::reference {
@@ -106,12 +107,6 @@ Array iota(DType dtype, const Shape& shape, int64_t axis) {
 namespace {
 
 template <class T>
-T plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps
-  else return a + b;
-}
-
-template <class T>
 Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
   using Limits = std::numeric_limits<T>;
   constexpr T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::min();
@@ -132,7 +127,7 @@ Array reduced(const Array& x, const Shape& shape, const ReduceDims& dims) {
         if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
         else return a * b;
       });
-    default: return fold(0, plus<T>);
+    default: return fold(0, wrapping_sum<T>);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/error.hpp"
+#include "engine/host/array_kernels.hpp"
 #include "engine/host/elementwise.hpp"
 #include "engine/host/kernels.hpp"
 #include "engine/host/scratch.hpp"
@@ -132,10 +133,6 @@ void integers(Reduction kind, int64_t results, int64_t result_stride, int64_t n,
     static_cast<T*>(out)[i] = total;
   }
 }
-
-// What an element is added up in.
-template <class From>
-using Sum = std::conditional_t<is_half(dtype_of<From>()), float, From>;
 
 }  // namespace
 

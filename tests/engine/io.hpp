@@ -1,4 +1,4 @@
-// What the tests of files share: a folder of their own, bytes, and the text of an Error.
+// What the tests of files share: a folder of their own, bytes.
 #pragma once
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/io/named_arrays.hpp"
+#include "tests/error_of.hpp"
 
 namespace backbeat {
 
@@ -66,19 +67,6 @@ inline Bytes gzipped(const Bytes& bytes) {
   out.resize(stream.total_out);
   deflateEnd(&stream);
   return out;
-}
-
-// The text of the Error that `body` throws; it must be one line.
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    CHECK(text.find('\n') == std::string::npos);
-    return text;
-  }
-  return "no error";
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -14,23 +14,12 @@
 #include "models/data/dataset.hpp"
 #include "models/data/metrics.hpp"
 #include "models/data/rng.hpp"
+#include "tests/error_of.hpp"
 
 using namespace backbeat;
 namespace fs = std::filesystem;
 
 namespace {
-
-template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    CHECK(text.find('\n') == std::string::npos);
-    return text;
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
