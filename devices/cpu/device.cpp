@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "devices/cpu/plan.hpp"
 #include "devices/cpu/step.hpp"
 #include "devices/device.hpp"
+#include "devices/placement.hpp"
 #include "engine/host/array_operation.hpp"
 #include "engine/host/instruction_set.hpp"
 #include "engine/host/scratch.hpp"
@@ -238,7 +238,8 @@ void CpuExecutable::locate() {
         buffers.push_back({bytes_of(id), written, std::max(written, read_[static_cast<size_t>(id)]), -1});
         owners.push_back(id);
       }
-  arena_bytes_ = place(buffers);
+  constexpr int64_t alignment = Array::alignment;
+  arena_bytes_ = (place(buffers, alignment) + alignment - 1) / alignment * alignment;  // the scratch lies behind it
   for (size_t b = 0; b < buffers.size(); ++b)
     if (owners[b] >= 0) at(owners[b]) = {Location::arena, buffers[b].offset};
   for (Copy& copy : to_stages) copy.to.index = buffers[static_cast<size_t>(copy.to.index)].offset;

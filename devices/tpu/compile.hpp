@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "devices/placement.hpp"
 #include "devices/tpu/lower.hpp"
 #include "sim/recording.hpp"
 
@@ -22,17 +23,6 @@ void drop_largest_resident(Residency& residency, const Lowering& lowering, size_
 std::pair<int32_t, int32_t> lifetime(const Lowering& lowering, int32_t tensor);  // first and last work, kept ones apart
 
 // --- memory.cpp
-struct Interval {
-  int64_t bytes = 0;
-  int32_t first = 0, last = 0;  // works, both included
-};
-struct Placement {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;  // the end of the last one
-};
-// Largest first, each at the lowest place that is free while it lives.
-Placement place(const std::vector<Interval>& intervals, int64_t alignment);
-
 struct MemoryPlan {
   MemoryCost cost;
 };

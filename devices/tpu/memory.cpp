@@ -6,35 +6,6 @@
 
 namespace backbeat::tpu {
 
-Placement place(const std::vector<Interval>& intervals, int64_t alignment) {
-  Placement p;
-  p.offsets.assign(intervals.size(), 0);
-  std::vector<size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
-  struct Placed {
-    int64_t offset, next;  // the first aligned place behind it
-    int32_t first, last;
-  };
-  std::vector<Placed> placed;  // by offset; side by side in memory, for each is looked at by each
-  for (size_t i : order) {
-    const Interval& me = intervals[i];
-    int64_t offset = 0;
-    for (const Placed& other : placed) {
-      if (other.last < me.first || me.last < other.first) continue;
-      if (offset + me.bytes <= other.offset) break;
-      offset = std::max(offset, other.next);
-    }
-    p.offsets[i] = offset;
-    p.bytes = std::max(p.bytes, offset + me.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
-                                   [](int64_t here, const Placed& other) { return here < other.offset; }),
-                  {offset, (offset + me.bytes + alignment - 1) / alignment * alignment, me.first, me.last});
-  }
-  return p;
-}
-
 namespace {
 
 std::string size_text(int64_t bytes) {
@@ -93,7 +64,7 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
       is_input[static_cast<size_t>(t)] = true;
 
   int64_t permanent = 0;
-  std::vector<Interval> intervals;
+  std::vector<Lifetime> intervals;
   std::vector<size_t> of;
   std::vector<int64_t> live(static_cast<size_t>(works) + 2, 0);  // by work; first the changes, then their sums
   for (size_t i = 0; i < lowering.tensors.size(); ++i) {
@@ -103,15 +74,14 @@ MemoryPlan plan_memory(const Program& program, const Lowering& lowering, const R
       continue;
     }
     if (t.producer < 0 || in_place[i] || (residency.resident[i] && !t.kept)) continue;
-    Interval interval{t.bytes, t.producer, t.kept ? works : lifetime(lowering, static_cast<int32_t>(i)).second};
+    const Lifetime interval{t.bytes, t.producer, t.kept ? works : lifetime(lowering, static_cast<int32_t>(i)).second, -1};
     live[static_cast<size_t>(interval.first)] += t.bytes;
     live[static_cast<size_t>(interval.last) + 1] -= t.bytes;
     intervals.push_back(interval);
     of.push_back(i);
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
-  const Placement placement = place(intervals, chip.hbm.granularity);
-  plan.cost.hbm_peak_bytes = permanent + placement.bytes;
+  plan.cost.hbm_peak_bytes = permanent + place(intervals, chip.hbm.granularity);
 
   const auto peak = static_cast<int32_t>(std::max_element(live.begin(), live.end()) - live.begin());
   const auto origin = [&](size_t i) -> std::string {

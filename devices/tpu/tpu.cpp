@@ -198,16 +198,16 @@ class TpuExecutable final : public Executable {
       copied_output_[i] = false;
     }
     const auto works = static_cast<int32_t>(lowering_.works.size());
-    std::vector<Interval> all(count, {0, works, -1});
+    std::vector<Lifetime> all(count, {0, works, -1, -1});
     int64_t scratch = 64;
     for (int32_t w = 0; w < works; ++w) {
       for (int32_t b : lowering_.works[static_cast<size_t>(w)].host_buffers) {
-        all[static_cast<size_t>(b)].first = std::min(all[static_cast<size_t>(b)].first, w);
-        all[static_cast<size_t>(b)].last = std::max(all[static_cast<size_t>(b)].last, w);
+        all[static_cast<size_t>(b)].first = std::min<int64_t>(all[static_cast<size_t>(b)].first, w);
+        all[static_cast<size_t>(b)].last = std::max<int64_t>(all[static_cast<size_t>(b)].last, w);
       }
       scratch = std::max(scratch, lowering_.works[static_cast<size_t>(w)].scratch_bytes);
     }
-    std::vector<Interval> intervals;
+    std::vector<Lifetime> intervals;
     std::vector<size_t> of;
     for (size_t b = 0; b < count; ++b) {
       if (lowering_.buffers[b].kind != HostBuffer::arena || all[b].last < 0) continue;
@@ -216,9 +216,8 @@ class TpuExecutable final : public Executable {
       intervals.push_back(all[b]);
       of.push_back(b);
     }
-    const Placement placement = place(intervals, 64);
-    for (size_t n = 0; n < of.size(); ++n) arena_offsets_[of[n]] = (placement.offsets[n] + 63) / 64 * 64;
-    arena_ = Array(DType::boolean, {placement.bytes + 128});
+    arena_ = Array(DType::boolean, {place(intervals, Array::alignment) + 128});
+    for (size_t n = 0; n < of.size(); ++n) arena_offsets_[of[n]] = intervals[n].offset;
     scratch_ = Array(DType::boolean, {scratch + 64});
   }
 

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "devices/cpu/plan.hpp"
 #include "devices/device.hpp"
+#include "devices/placement.hpp"
 #include "doctest/doctest.h"
 #include "engine/ops.hpp"
 
@@ -359,7 +359,7 @@ TEST_CASE("cpu: wrong inputs are one line") {
 
 TEST_CASE("cpu: buffers that live together never overlap, and others share") {
   std::mt19937 random(3);
-  std::vector<cpu::Lifetime> buffers(200);
+  std::vector<Lifetime> buffers(200);
   int64_t total = 0;
   for (auto& b : buffers) {
     b.bytes = random() % 5000;
@@ -367,7 +367,7 @@ TEST_CASE("cpu: buffers that live together never overlap, and others share") {
     b.last = b.first + random() % 10;
     total += b.bytes;
   }
-  const int64_t size = cpu::place(buffers);
+  const int64_t size = place(buffers, 64);
   int overlaps = 0;
   for (const auto& a : buffers)
     for (const auto& b : buffers)
