@@ -97,6 +97,7 @@ Tensor transpose(Operand x, const Dims& permutation);  // out dimension i is x's
 Tensor broadcast_in_dim(Operand x, const Shape& shape, const Dims& dims);  // x's dimension i becomes dims[i]; size 1 expands
 Tensor broadcast_to(Operand x, const Shape& shape);                       // numpy's rule
 Tensor slice(Operand x, const Dims& start, const Dims& limit, const Dims& stride);
+Tensor slice_in_dim(Operand x, int64_t start, int64_t limit, int64_t axis);  // along one axis, all of the others
 Tensor pad(Operand x, const PadDims& dims);  // with zeros
 Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis,
                    SourceLine where = SourceLine::here());
@@ -166,7 +167,6 @@ Tensor uniform(Operand key, const Shape& shape);  // f32 in [0, 1): 23 random bi
 Tensor normal(Operand key, const Shape& shape);   // f32, Box-Muller
 
 // Sums of shape rules that devices and derivative rules need as well.
-inline int64_t dilated_size(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
 Shape convolution_shape(const Shape& lhs, const Shape& kernel, const ConvDims& dims);  // Error "[convolution] ..."
 Shape window_shape(const Shape& x, const WindowDims& dims);                            // Error "[reduce_window] ..."
 

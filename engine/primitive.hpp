@@ -65,6 +65,9 @@ struct DotDims {
   bool operator==(const DotDims&) const = default;
 };
 
+// Of `size` elements with dilation - 1 places between neighbours.
+inline int64_t dilated_size(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
+
 // Where batch (out for a kernel), feature (in for a kernel) and the spatial dimensions lie in an operand.
 struct ConvLayout {
   int64_t batch = 0, feature = 1;
@@ -161,6 +164,9 @@ using Attributes =
                  Array, CallDims, std::shared_ptr<const DotDims>, std::shared_ptr<const ConvDims>,
                  std::shared_ptr<const WindowDims>, std::shared_ptr<const GatherDims>, std::shared_ptr<const ScatterDims>,
                  std::shared_ptr<const CollectiveDims>>;
+// Those that nodes share.
+template <class T>
+const T& shared(const Attributes& attributes) { return *std::get<std::shared_ptr<const T>>(attributes); }
 bool same_attributes(const Attributes& a, const Attributes& b);
 
 std::string_view name_of(Op op);

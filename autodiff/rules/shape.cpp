@@ -56,10 +56,7 @@ Tensor concatenate_rule(const Applied& a, size_t part, Tensor g) {
   const int64_t axis = a.attributes<Axis>().index;
   int64_t offset = 0;
   for (size_t i = 0; i < part; ++i) offset += a.x(i).dim(axis);
-  Dims start = Dims::filled(g.rank(), 0), limit = g.shape();
-  start[axis] = offset;
-  limit[axis] = offset + a.x(part).dim(axis);
-  return slice(g, start, limit, Dims::filled(g.rank(), 1));
+  return slice_in_dim(g, offset, offset + a.x(part).dim(axis), axis);
 }
 
 constexpr Row rows[] = {

@@ -30,13 +30,8 @@ Tensor tree_product(Tensor x, const Dims& axes) {
   for (int64_t axis : axes) {
     while (x.dim(axis) > 1) {
       const int64_t n = x.dim(axis), half = n / 2;
-      const auto part = [&](int64_t from, int64_t to) {
-        Dims start = Dims::filled(x.rank(), 0), limit = x.shape();
-        start[axis] = from, limit[axis] = to;
-        return slice(x, start, limit, Dims::filled(x.rank(), 1));
-      };
-      const Tensor paired = part(0, half) * part(half, 2 * half);
-      x = n % 2 == 0 ? paired : concatenate({paired, part(n - 1, n)}, axis);
+      const Tensor paired = slice_in_dim(x, 0, half, axis) * slice_in_dim(x, half, 2 * half, axis);
+      x = n % 2 == 0 ? paired : concatenate({paired, slice_in_dim(x, n - 1, n, axis)}, axis);
     }
   }
   Shape shape;

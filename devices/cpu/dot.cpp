@@ -33,12 +33,6 @@ Dims free_dims(const Shape& shape, const Dims& batch, const Dims& contracting) {
   return free;
 }
 
-void widened(DType from, const char* in, int64_t n, double* out) {
-  visit(from, [&]<class From>() {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(reinterpret_cast<const From*>(in)[i]);
-  });
-}
-
 struct Tables {
   std::vector<int64_t> a_batch, a_row, a_column, b_batch, b_row, b_column, c_row, c_column;
 };
@@ -95,8 +89,8 @@ Step dot_step(const Tape& tape, NodeId id) {
     }
     if (widens) {
       double* x = reinterpret_cast<double*>(memory.scratch);
-      widened(from, memory.at(lhs), lhs_count, x);
-      widened(from, memory.at(rhs), rhs_count, x + lhs_count);
+      host::widen(from, memory.at(lhs), x, lhs_count);
+      host::widen(from, memory.at(rhs), x + lhs_count, rhs_count);
       return each(static_cast<const double*>(x), static_cast<const double*>(x + lhs_count), memory.at<double>(id));
     }
     if (to == DType::f64) return each(memory.at<double>(lhs), memory.at<double>(rhs), memory.at<double>(id));

@@ -8,9 +8,6 @@ namespace backbeat {
 
 namespace {
 
-template <class T>
-const T& shared(const Attributes& attributes) { return *std::get<std::shared_ptr<const T>>(attributes); }
-
 Array evaluate(const Node& node, reference::Operands x) {
   using namespace reference;
   const auto& a = node.attributes;

@@ -113,11 +113,22 @@ void Lowerer::add_array(NodeId id, Work work, sim::ArraySpecs spec) {
 
 // --- along one axis
 
+// What begins a walk of one operand: its layout, itself as the input, its work, the pieces that need nothing of each other.
+Tiling Lowerer::start_along(NodeId id, int64_t axis, const std::function<sim::ArrayWork(Tiling)>& count, Work& work,
+                            sim::ArraySpecs& spec) {
+  const NodeId x = node(id).operands[0];
+  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(count(t)); });
+  work = start_array(id, spec);
+  spec.operands = {read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::along)};
+  spec.work = count(tiling);
+  spec.pieces = spec.inputs[0].vregs / along(node(x).shape, tiling, axis).registers;
+  return tiling;
+}
+
 // Off the tile one addition a register. Inside of registers log2 steps of a rotation and a masked addition, then what
 // came before is added.
 void Lowerer::lower_cumsum(NodeId id) {
   const Node& n = node(id);
-  const NodeId x = n.operands[0];
   const int64_t axis = std::get<CumulativeDims>(n.attributes).axis;
   const double words = words_of(n.dtype), add = sim::slots_of(Op::add, n.dtype, chip_);
   const auto count = [&](Tiling tiling) {
@@ -136,12 +147,9 @@ void Lowerer::lower_cumsum(NodeId id) {
     w.in_sequence = static_cast<double>(a.registers * chip_.vpu.latency);
     return w;
   };
-  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(count(t)); });
   sim::ArraySpecs spec;
-  Work work = start_array(id, spec);
-  spec.operands = {read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::along)};
-  spec.work = count(tiling);
-  spec.pieces = spec.inputs[0].vregs / along(n.shape, tiling, axis).registers;
+  Work work;
+  const Tiling tiling = start_along(id, axis, count, work, spec);
   spec.carried_vregs = 1;
   define(id, tiling);
   out_.flops_padded[at(id)] = out_.tensors[at(tensor_of(id))].vregs * chip_.vpu.sublanes * chip_.vpu.lanes;
@@ -169,12 +177,9 @@ void Lowerer::lower_argmax(NodeId id) {
     w.stores = left;
     return w;
   };
-  const Tiling tiling = lay_out(x, id, [&](Tiling t) { return cycles_of(count(t)); });
   sim::ArraySpecs spec;
-  Work work = start_array(id, spec);
-  spec.operands = {read(work, spec, x, tensor_as(x, tiling, id), sim::ArraySpecs::along)};
-  spec.work = count(tiling);
-  spec.pieces = spec.inputs[0].vregs / along(shape, tiling, axis).registers;
+  Work work;
+  const Tiling tiling = start_along(id, axis, count, work, spec);
   spec.carried_vregs = 2;
   Tiling kept;  // of what is left
   for (int64_t d = 0, left = 0; d < shape.size(); ++d) {

@@ -75,6 +75,8 @@ class Lowerer {
   Tiling lay_out(NodeId x, NodeId payer, const std::function<double(Tiling)>& cycles);
   // Adds an input to the kernel, unless it is there already.
   int read(Work& work, sim::ArraySpecs& spec, NodeId id, int32_t tensor, sim::ArraySpecs::Place place);
+  Tiling start_along(NodeId id, int64_t axis, const std::function<sim::ArrayWork(Tiling)>& count, Work& work,
+                     sim::ArraySpecs& spec);
   Work start_array(NodeId id, sim::ArraySpecs& spec) const;
   void add_array(NodeId id, Work work, sim::ArraySpecs spec);
   void lower_cumsum(NodeId id);

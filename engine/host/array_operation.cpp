@@ -4,11 +4,6 @@
 
 namespace backbeat::host {
 
-namespace {
-template <class T>
-const T& shared(const Attributes& attributes) { return *std::get<std::shared_ptr<const T>>(attributes); }
-}  // namespace
-
 bool is_array_operation(Op op) {
   switch (op) {
     case Op::dynamic_slice:

@@ -55,6 +55,12 @@ void round_to_half(DType half, const float* in, float* out, int64_t n) {
   (half == DType::bf16 ? kernels().round_to_bf16 : kernels().round_to_f16)(in, out, n);
 }
 
+void widen(DType from, const void* in, double* out, int64_t n) {
+  visit(from, [&]<class From>() {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<double>(static_cast<const From*>(in)[i]);
+  });
+}
+
 void widen(DType half, const void* in, float* out, int64_t n) {
   (half == DType::bf16 ? kernels().bf16_to_f32 : kernels().f16_to_f32)(static_cast<const uint16_t*>(in), out, n);
 }

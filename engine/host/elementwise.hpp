@@ -23,6 +23,7 @@ void clamp_f32(const float* low, const float* x, const float* high, float* out, 
 // `half` is bf16 or f16. The bits are those of engine/dtype.hpp, NaN included.
 void round_to_half(DType half, const float* in, float* out, int64_t n);  // the rounded value, still a float
 void widen(DType half, const void* in, float* out, int64_t n);
+void widen(DType from, const void* in, double* out, int64_t n);  // any floats
 void narrow(DType half, const float* in, void* out, int64_t n);
 
 }  // namespace backbeat::host

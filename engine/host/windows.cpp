@@ -30,8 +30,8 @@ class Windows {
         continue;
       }
       merges = idle(i);
-      const int64_t padded = (x[i] == 0 ? 0 : (x[i] - 1) * d.base_dilation[i] + 1) + d.pad_low[i] + d.pad_high[i];
-      const int64_t extent = (d.window[i] - 1) * d.window_dilation[i] + 1;
+      const int64_t padded = dilated_size(x[i], d.base_dilation[i]) + d.pad_low[i] + d.pad_high[i];
+      const int64_t extent = dilated_size(d.window[i], d.window_dilation[i]);
       axes_[rank_++] = {x[i], padded < extent ? 0 : (padded - extent) / d.strides[i] + 1, d.window[i], d.strides[i],
                         d.pad_low[i], d.base_dilation[i], d.window_dilation[i], 1};
     }

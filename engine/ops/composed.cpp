@@ -73,13 +73,9 @@ std::vector<Tensor> split(Operand x, const std::vector<int64_t>& sizes, int64_t 
     fail("split", "the parts of ", x, " along axis ", axis, " add up to ", total, ", expected ", x.dim(axis));
   const auto parts = [=](const std::vector<Tensor>& operands) {
     const Tensor whole = operands[0];
-    Dims start = Dims::filled(whole.rank(), 0), limit = whole.shape();
     std::vector<Tensor> result;
-    for (int64_t size : sizes) {
-      limit[axis] = start[axis] + size;
-      result.push_back(slice(whole, start, limit, Dims::filled(whole.rank(), 1)));
-      start[axis] = limit[axis];
-    }
+    int64_t start = 0;
+    for (int64_t size : sizes) result.push_back(slice_in_dim(whole, start, start + size, axis)), start += size;
     return result;
   };
   CallOptions linear;
@@ -121,11 +117,7 @@ Tensor normal(Operand key, const Shape& shape) {
   Shape pairs{shape[0], 2};
   for (int64_t i = 1; i < shape.size(); ++i) pairs.push_back(shape[i]);
   Tensor u = uniform(key, pairs);
-  auto half = [&](int64_t which) {
-    Dims start = Dims::filled(pairs.size(), 0), limit = pairs;
-    start[1] = which, limit[1] = which + 1;
-    return reshape(slice(u, start, limit, Dims::filled(pairs.size(), 1)), shape);
-  };
+  auto half = [&](int64_t which) { return reshape(slice_in_dim(u, which, which + 1, 1), shape); };
   Tensor radius = sqrt(-2.0 * log(1.0 - half(0)));  // 1 - u lies in (0, 1]
   return radius * cosine(half(1) * (2 * std::numbers::pi));
 }

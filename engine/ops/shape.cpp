@@ -64,6 +64,15 @@ Tensor slice(Operand x, const Dims& start, const Dims& limit, const Dims& stride
   return append(Op::slice, x, {x.id()}, SliceDims{start, limit, stride}, shape, x.dtype());
 }
 
+Tensor slice_in_dim(Operand x, int64_t start, int64_t limit, int64_t axis) {
+  const RecordedAt at(x.where);
+  check_defined(Op::slice, x);
+  check_axis(Op::slice, x, axis);
+  Dims starts = Dims::filled(x.rank(), 0), limits = x.shape();
+  starts[axis] = start, limits[axis] = limit;
+  return slice(x, starts, limits, Dims::filled(x.rank(), 1));
+}
+
 Tensor pad(Operand x, const PadDims& dims) {
   const RecordedAt at(x.where);
   check_defined(Op::pad, x);
